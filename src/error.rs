@@ -1,0 +1,143 @@
+//! The one error type: what went wrong, where (file, line, sample, step), and what to do.
+//!
+//! Every message fits one line, because it ends on a terminal or in a log beside others.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Shorthand for results with [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Whose fault it is, which decides what a caller can do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The pipeline file or graph is wrong: unknown key, bad range, branches that disagree.
+    Spec,
+    /// A label list, class folder or data set is wrong.
+    Data,
+    /// The operating system refused: missing file, full disk, permission.
+    Io,
+    /// Encoded bytes that are damaged.
+    Decode,
+    /// Encoded bytes of a kind that is not supported.
+    Unsupported,
+    /// A limit on pixels, bytes or work was passed.
+    Limit,
+    /// Samples of one batch ended with different shapes.
+    Shape,
+    /// A device or library is missing or failed.
+    Device,
+}
+
+/// An error with its place. Built from a message, then given its place on the way up.
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    path: Option<PathBuf>,
+    line: Option<u64>,
+    sample: Option<u64>,
+    step: Option<String>,
+}
+
+impl Error {
+    /// An error of `kind` whose `message` says what is wrong and, where it can, what to do.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Error(Box::new(Inner { kind, message, path: None, line: None, sample: None, step: None }))
+    }
+
+    /// A pipeline or graph error.
+    pub fn spec(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Spec, message)
+    }
+
+    /// A failed system call on `path`; `doing` completes "cannot …" ("read", "create").
+    pub fn io(doing: &str, path: impl AsRef<Path>, source: std::io::Error) -> Self {
+        // The operating system's text without the "(os error N)" that tells a user nothing.
+        let text = source.to_string();
+        let text = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
+        Self::new(ErrorKind::Io, format!("cannot {doing}: {text}")).at_path(path)
+    }
+
+    /// Names the file, unless an inner place did so already.
+    #[must_use]
+    pub fn at_path(mut self, path: impl AsRef<Path>) -> Self {
+        self.0.path.get_or_insert_with(|| path.as_ref().to_path_buf());
+        self
+    }
+
+    /// Names the line of the file, counted from 1.
+    #[must_use]
+    pub fn at_line(mut self, line: u64) -> Self {
+        self.0.line.get_or_insert(line);
+        self
+    }
+
+    /// Names the sample: its number in the list, from 0.
+    #[must_use]
+    pub fn at_sample(mut self, id: u64) -> Self {
+        self.0.sample.get_or_insert(id);
+        self
+    }
+
+    /// Names the step of the pipeline.
+    #[must_use]
+    pub fn at_step(mut self, step: impl Into<String>) -> Self {
+        self.0.step.get_or_insert_with(|| step.into());
+        self
+    }
+
+    /// Whose fault it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The file the error is about.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// The sample the error is about.
+    pub fn sample(&self) -> Option<u64> {
+        self.0.sample
+    }
+
+    /// The message without its place.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+}
+
+/// `labels.txt:7: step "rotate": sample 3: what is wrong`, each part where it is known.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let e = &*self.0;
+        if let Some(path) = &e.path {
+            write!(f, "{}", path.display())?;
+            if let Some(line) = e.line {
+                write!(f, ":{line}")?;
+            }
+            f.write_str(": ")?;
+        }
+        if let Some(step) = &e.step {
+            write!(f, "step \"{step}\": ")?;
+        }
+        if let Some(sample) = e.sample {
+            write!(f, "sample {sample}: ")?;
+        }
+        f.write_str(&e.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,200 @@
+//! The frozen description of a pipeline. A pipeline file ([`super::file`]) and the fluent builder
+//! ([`super::builder`]) both yield it; [`super::plan`] compiles it.
+
+use super::expr::Expr;
+use crate::policy::LastBatch;
+use crate::tensor::{DType, Layout};
+
+/// A whole pipeline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spec {
+    /// Governs the sampler and every draw.
+    pub seed: u64,
+    /// Where samples come from and in which order.
+    pub reader: ReaderSpec,
+    /// How encoded images become pixels.
+    pub decoder: DecoderSpec,
+    /// Draws that several steps share, by name.
+    pub draws: Vec<DrawSpec>,
+    /// The steps, each reading the one before unless `from` says otherwise.
+    pub steps: Vec<Step>,
+    /// What a batch holds beside labels and ids. Never empty.
+    pub outputs: Vec<Output>,
+}
+
+/// The `[reader]` table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReaderSpec {
+    /// The kind of source.
+    pub kind: ReaderKind,
+    /// Whether each epoch has an order of its own.
+    pub shuffle: bool,
+    /// What becomes of an incomplete global batch.
+    pub last_batch: LastBatch,
+}
+
+/// Where samples come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReaderKind {
+    /// `kind = "file"`: "name label" lines of `file_list`, relative to the data directory.
+    File {
+        /// The list's name, relative to the data directory.
+        file_list: String,
+    },
+    /// `kind = "folders"`: one directory a class.
+    Folders,
+    /// `kind = "cifar10"`: the official binaries, `split` = `"train"` or `"test"`.
+    Cifar10 {
+        /// Whether to read the five training files or the test file.
+        train: bool,
+    },
+}
+
+/// The `[decoder]` table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecoderSpec {
+    /// Where images are decoded.
+    pub device: Placement,
+    /// Forbids decoders that are not exact (nvJPEG).
+    pub exact: bool,
+    /// Images up to this many pixels go to the CPU under [`Placement::Mixed`].
+    pub split: u64,
+}
+
+/// Where images are decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// libjpeg-turbo on the CPU.
+    Cpu,
+    /// nvJPEG where there is a GPU and the image is large enough, else libjpeg-turbo.
+    Mixed,
+}
+
+/// The distribution of a draw; values are f32.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Dist {
+    /// `uniform = [lo, hi]`, lo <= value <= hi (hi only by rounding).
+    Uniform {
+        /// Least value.
+        lo: f32,
+        /// Upper end.
+        hi: f32,
+    },
+    /// `bernoulli = p`: true with probability p.
+    Bernoulli {
+        /// Probability of true, 0 to 1.
+        p: f32,
+    },
+    /// `normal = [mean, std]`.
+    Normal {
+        /// Mean.
+        mean: f32,
+        /// Standard deviation, not negative.
+        std: f32,
+    },
+}
+
+/// A `[[draw]]` table: a draw with a name of its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DrawSpec {
+    /// The name that steps and expressions refer to.
+    pub name: String,
+    /// Its distribution.
+    pub dist: Dist,
+    /// `per = "channel"`: three independent values instead of one.
+    pub per_channel: bool,
+}
+
+/// A `[[step]]` table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Name given by the user; the default is the op and its ordinal among the same op.
+    pub name: Option<String>,
+    /// The step (or `"decode"`) whose image this one reads; the default is the step before.
+    pub from: Option<String>,
+    /// The predicate under which the step acts; without it the step always acts.
+    pub when: Option<Condition>,
+    /// What the step does.
+    pub body: Body,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Body {
+    /// `op = "rotate"` and its arguments, in file order.
+    Op {
+        /// The operator's name.
+        op: String,
+        /// Its arguments by name.
+        args: Vec<(String, Arg)>,
+    },
+    /// `then = [..]`, `else = [..]` under the step's `when`.
+    Branch {
+        /// Steps where the predicate is true.
+        then: Vec<Step>,
+        /// Steps where it is false.
+        otherwise: Vec<Step>,
+    },
+}
+
+/// A predicate per sample.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Condition {
+    /// `when = { probability = p }`: a draw of the step's own.
+    Probability(f32),
+    /// `when = "coin"`: a shared draw.
+    Draw(String),
+    /// `when = { expr = "u < 0.3 and not coin" }`.
+    Expr(Expr),
+}
+
+/// An argument of an operator.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arg {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number. Integers of a file are kept exactly up to 2^53.
+    Number(f64),
+    /// An array of numbers.
+    Numbers(Vec<f64>),
+    /// A choice such as `"clamp"`, or the name of a shared draw.
+    Text(String),
+    /// `{ uniform = [..] }`, `{ bernoulli = p }`, `{ normal = [..] }`: a draw of the step's own.
+    Draw {
+        /// Its distribution.
+        dist: Dist,
+        /// `per = "channel"`.
+        per_channel: bool,
+    },
+    /// `{ expr = "u * 30 - 15" }` on shared draws; also the body of `op = "expr"`.
+    Expr(Expr),
+}
+
+/// An `[output]` or `[[output]]` table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// Its name in the batch; the first output's default is `images`.
+    pub name: String,
+    /// The step it shows; the default is the last.
+    pub from: Option<String>,
+    /// Order of axes; `None`: as the graph left it (HWC unless a `transpose` step changed it).
+    pub layout: Option<Layout>,
+    /// Element type; `None`: as the graph left it.
+    pub dtype: Option<DType>,
+}
+
+impl Default for ReaderSpec {
+    fn default() -> Self {
+        ReaderSpec {
+            kind: ReaderKind::File { file_list: "labels.txt".into() },
+            shuffle: false,
+            last_batch: LastBatch::default(),
+        }
+    }
+}
+
+impl Default for DecoderSpec {
+    fn default() -> Self {
+        DecoderSpec { device: Placement::Cpu, exact: false, split: 4096 }
+    }
+}

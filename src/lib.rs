@@ -1,0 +1,20 @@
+//! forebay: GPU-first data loading and augmentation.
+
+pub mod dataset;
+pub mod decoder;
+pub mod device;
+pub mod error;
+pub mod executor;
+pub mod graph;
+pub mod loader;
+pub mod ops;
+pub mod policy;
+pub mod reader;
+pub mod rng;
+pub mod stats;
+pub mod tensor;
+
+#[cfg(feature = "train")]
+pub mod train;
+
+pub use error::{Error, ErrorKind, Result};

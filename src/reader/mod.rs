@@ -1,0 +1,40 @@
+//! Sources of samples and the order they come in. Knows files, no images and no graph.
+
+use crate::error::Result;
+
+/// What [`Reader::read`] left in the buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// A whole encoded image file.
+    Encoded,
+    /// Raw pixels, u8, three planes R, G, B of `height` rows of `width`.
+    Planar {
+        /// Rows.
+        height: u32,
+        /// Columns.
+        width: u32,
+    },
+}
+
+/// A source of samples, numbered from 0. Used from many threads at once.
+pub trait Reader: Send + Sync {
+    /// Number of samples.
+    fn len(&self) -> u64;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The label of sample `id`, which is below [`Reader::len`].
+    fn label(&self, id: u64) -> i64;
+
+    /// Names of the classes by label; empty where the source has no names.
+    fn classes(&self) -> &[String];
+
+    /// Where sample `id` comes from, for people: its path under the data directory.
+    fn place(&self, id: u64) -> std::path::PathBuf;
+
+    /// Reads sample `id` into `buf`, replacing what it held. Errors name the file.
+    fn read(&self, id: u64, buf: &mut Vec<u8>) -> Result<Content>;
+}

@@ -1,0 +1,59 @@
+//! Counters of where the time goes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Busy time of each stage, summed over threads, and counts; a snapshot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Samples finished.
+    pub samples: u64,
+    /// Nanoseconds spent reading files.
+    pub read_ns: u64,
+    /// Nanoseconds spent decoding.
+    pub decode_ns: u64,
+    /// Nanoseconds spent in resolve and the passes.
+    pub augment_ns: u64,
+    /// Nanoseconds the consumer waited for a batch.
+    pub wait_ns: u64,
+    /// Warnings of decoders on images that were kept.
+    pub warnings: u64,
+    /// Slots made because every one was held.
+    pub grown_slots: u64,
+}
+
+/// The counters behind [`Stats`], shared by threads.
+///
+/// Relaxed order suffices: each is a sum that nothing else is ordered by.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// See [`Stats::samples`].
+    pub samples: AtomicU64,
+    /// See [`Stats::read_ns`].
+    pub read_ns: AtomicU64,
+    /// See [`Stats::decode_ns`].
+    pub decode_ns: AtomicU64,
+    /// See [`Stats::augment_ns`].
+    pub augment_ns: AtomicU64,
+    /// See [`Stats::wait_ns`].
+    pub wait_ns: AtomicU64,
+    /// See [`Stats::warnings`].
+    pub warnings: AtomicU64,
+    /// See [`Stats::grown_slots`].
+    pub grown_slots: AtomicU64,
+}
+
+impl Counters {
+    /// The counts so far.
+    pub fn snapshot(&self) -> Stats {
+        let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        Stats {
+            samples: get(&self.samples),
+            read_ns: get(&self.read_ns),
+            decode_ns: get(&self.decode_ns),
+            augment_ns: get(&self.augment_ns),
+            wait_ns: get(&self.wait_ns),
+            warnings: get(&self.warnings),
+            grown_slots: get(&self.grown_slots),
+        }
+    }
+}
