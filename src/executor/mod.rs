@@ -1,1 +1,2 @@
-//! (executor: to come)
+//! (to come)
+pub mod program;
