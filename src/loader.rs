@@ -89,7 +89,7 @@ impl Loader {
     pub fn open(spec: &Spec, data: &Path, options: &Options) -> Result<Loader> {
         let reader: Arc<dyn Reader> = match &spec.reader.kind {
             ReaderKind::File { file_list } => {
-                Arc::new(FileList::open(data, Path::new(file_list), options.follow_links)?)
+                Arc::new(FileList::open(data, file_list, options.follow_links)?)
             }
             ReaderKind::Folders => Arc::new(Folders::open(data, options.follow_links)?),
             ReaderKind::Cifar10 { train } => Arc::new(Cifar10::open(data, *train)?),
