@@ -101,9 +101,6 @@ impl Loader {
     pub fn with_reader(spec: &Spec, reader: Arc<dyn Reader>, options: &Options) -> Result<Loader> {
         let listed = options.limit.map_or(reader.len(), |limit| limit.min(reader.len()));
         let samples = options.ids.as_ref().map_or(listed, |ids| ids.len() as u64);
-        if samples == 0 {
-            return Err(Error::new(ErrorKind::Data, "there is no sample to load"));
-        }
         if let Some(id) = options.ids.iter().flatten().find(|id| **id >= listed) {
             let message = format!("no sample {id}: the list has {listed}, numbered from 0");
             return Err(Error::new(ErrorKind::Data, message));

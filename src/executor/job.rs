@@ -177,7 +177,7 @@ impl Job {
         };
         let info = &self.shared.program.outputs()[output];
         let message = format!(
-            "{} but {} (width x height) at output \"{}\": {}",
+            "{} but {} (width x height) at output \"{}\": fix the size with {}",
             describe(0),
             describe(position),
             info.name,

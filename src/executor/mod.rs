@@ -175,3 +175,91 @@ fn machine_memory() -> usize {
     let kib = total.and_then(|t| t.trim().trim_end_matches("kB").trim().parse::<usize>().ok());
     kib.map_or(8 << 30, |kib| kib.saturating_mul(1024))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::spec::{Output, Spec};
+    use crate::reader::Content;
+
+    struct Gray;
+
+    impl Reader for Gray {
+        fn len(&self) -> u64 {
+            u64::MAX
+        }
+
+        fn label(&self, id: u64) -> i64 {
+            id as i64
+        }
+
+        fn classes(&self) -> &[String] {
+            &[]
+        }
+
+        fn place(&self, _id: u64) -> std::path::PathBuf {
+            "gray".into()
+        }
+
+        fn read(&self, id: u64, buf: &mut Vec<u8>) -> Result<Content> {
+            // Sizes that change from batch to batch.
+            let side = 1 + id as u32 / 16 % 8;
+            buf.clear();
+            buf.resize((side * side * 3) as usize, id as u8);
+            Ok(Content::Planar { height: side, width: side })
+        }
+    }
+
+    fn executor(threads: usize, held: usize) -> Executor {
+        let output = Output { name: "images".into(), from: None, layout: None, dtype: None };
+        let spec = Spec {
+            seed: 0,
+            reader: Default::default(),
+            decoder: Default::default(),
+            draws: vec![],
+            steps: vec![],
+            outputs: vec![output],
+        };
+        let program = Program::new(&spec).unwrap();
+        Executor::new(program, Arc::new(Gray), Limits::default(), threads, held).unwrap()
+    }
+
+    fn places(batch: u64) -> Vec<Place> {
+        (batch * 16..batch * 16 + 16).map(|id| Place { id, valid: true }).collect()
+    }
+
+    /// Slots and their bytes are the same after the first round as after many.
+    #[test]
+    fn slots_are_recycled() {
+        let executor = executor(3, 4);
+        let mut after = Vec::new();
+        for round in 0..20 {
+            let pending: Vec<_> = (0..4).map(|b| executor.start(0, round, places(b * 2))).collect();
+            // Every slot sees the largest batch in the first round.
+            let batches: Vec<_> = pending.into_iter().map(|p| p.wait().unwrap()).collect();
+            drop(batches);
+            if round == 0 {
+                let four: Vec<_> = (0..4).map(|_| executor.start(0, 0, places(7))).collect();
+                four.into_iter().for_each(|p| drop(p.wait().unwrap()));
+            }
+            after.push(executor.ring.idle());
+        }
+        assert_eq!(after[0], (4, 4 * 16 * 8 * 8 * 3));
+        assert!(after.iter().all(|a| *a == after[0]), "{after:?}");
+        assert_eq!(executor.stats().grown_slots, 0);
+    }
+
+    /// Batches that are started and given up leave no slot behind, and none is made beyond those
+    /// that a thread may be holding for the sample it is at.
+    #[test]
+    fn abandoned_slots_come_back() {
+        let executor = executor(2, 4);
+        for round in 0..500 {
+            drop((0..4).map(|b| executor.start(0, round, places(b))).collect::<Vec<_>>());
+        }
+        let (grown, ring) = (executor.stats().grown_slots as usize, executor.ring.clone());
+        assert!(grown <= 2, "{grown}");
+        drop(executor);
+        assert_eq!(ring.idle().0, 4 + grown);
+    }
+}
