@@ -1,11 +1,19 @@
 //! The public iterator: a [`Loader`] opens a pipeline over a data directory and hands out
 //! [`Batch`]es, epoch by epoch.
 
-use crate::error::Result;
-use crate::graph::spec::Spec;
+use crate::decoder::Limits;
+use crate::error::{Error, ErrorKind, Result};
+use crate::executor::program::{OutputInfo, Program};
+use crate::executor::{Executor, Pending};
+use crate::graph::spec::{ReaderKind, Spec};
 use crate::policy::LastBatch;
-use crate::tensor::TensorView;
-use std::path::Path;
+use crate::reader::sampler::{Place, Sampler, SamplerConfig};
+use crate::reader::{Reader, cifar10::Cifar10, file_list::FileList, folders::Folders};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use crate::executor::Batch;
 
 /// How to run a pipeline; none of it changes a sample's bytes, except `seed`.
 #[derive(Debug, Clone)]
@@ -28,25 +36,107 @@ pub struct Options {
     pub last_batch: Option<LastBatch>,
     /// Only the first so many samples of the list.
     pub limit: Option<u64>,
-    /// Only these samples, in this order, unshuffled.
+    /// Only these samples, in this order, unshuffled, each once; the last batch may be short.
     pub ids: Option<Vec<u64>>,
     /// Lets symbolic links lead out of the data directory.
     pub follow_links: bool,
 }
 
+impl Default for Options {
+    /// Batches of 32 on every core, four ahead, of the whole list, as the pipeline says.
+    fn default() -> Self {
+        Options {
+            batch_size: 32,
+            threads: 0,
+            prefetch: 4,
+            rank: 0,
+            world: 1,
+            seed: None,
+            shuffle: None,
+            last_batch: None,
+            limit: None,
+            ids: None,
+            follow_links: false,
+        }
+    }
+}
+
+/// Where an iteration stands: what [`Loader::epoch_from`] takes to go on from there.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize,
+)]
+pub struct Position {
+    /// The epoch.
+    pub epoch: u32,
+    /// Batches of it that were delivered on this rank.
+    pub step: usize,
+}
+
 /// A pipeline opened over a data directory.
-pub struct Loader {}
+pub struct Loader {
+    executor: Executor,
+    sampler: Sampler,
+    /// The samples that the sampler's numbers stand for, where that is not themselves.
+    ids: Option<Vec<u64>>,
+    samples: u64,
+    seed: u64,
+    prefetch: usize,
+    position: Position,
+}
 
 impl Loader {
     /// Opens the reader that `spec` names under `data` and compiles the plan.
     pub fn open(spec: &Spec, data: &Path, options: &Options) -> Result<Loader> {
-        let _ = (spec, data, options);
-        todo!()
+        let reader: Arc<dyn Reader> = match &spec.reader.kind {
+            ReaderKind::File { file_list } => {
+                Arc::new(FileList::open(data, file_list, options.follow_links)?)
+            }
+            ReaderKind::Folders => Arc::new(Folders::open(data, options.follow_links)?),
+            ReaderKind::Cifar10 { train } => Arc::new(Cifar10::open(data, *train)?),
+        };
+        Self::with_reader(spec, reader, options)
+    }
+
+    /// The same over a reader of the caller's own, whatever `spec.reader.kind` says.
+    pub fn with_reader(spec: &Spec, reader: Arc<dyn Reader>, options: &Options) -> Result<Loader> {
+        let listed = options.limit.map_or(reader.len(), |limit| limit.min(reader.len()));
+        let samples = options.ids.as_ref().map_or(listed, |ids| ids.len() as u64);
+        if let Some(id) = options.ids.iter().flatten().find(|id| **id >= listed) {
+            let message = format!("no sample {id}: the list has {listed}, numbered from 0");
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        let seed = options.seed.unwrap_or(spec.seed);
+        let replay = options.ids.is_some();
+        let sampler = Sampler::new(SamplerConfig {
+            samples,
+            batch_size: options.batch_size,
+            rank: options.rank,
+            world: options.world,
+            shuffle: !replay && options.shuffle.unwrap_or(spec.reader.shuffle),
+            last_batch: match replay {
+                true => LastBatch::Partial,
+                false => options.last_batch.unwrap_or(spec.reader.last_batch),
+            },
+            seed,
+        })?;
+        let program = Program::new(spec)?;
+        // Those ahead, the one being handed over, and the one before it if it is still held.
+        let held = options.prefetch.saturating_add(2);
+        let executor = Executor::new(program, reader, Limits::default(), options.threads, held)?;
+        Ok(Loader {
+            executor,
+            sampler,
+            ids: options.ids.clone(),
+            samples,
+            seed,
+            prefetch: options.prefetch,
+            position: Position::default(),
+        })
     }
 
     /// Batches an epoch on this rank; the same in every epoch.
     pub fn len(&self) -> usize {
-        todo!()
+        self.sampler.len()
     }
 
     /// Whether an epoch has no batch.
@@ -56,12 +146,43 @@ impl Loader {
 
     /// Samples in the list (after `limit` and `ids`).
     pub fn samples(&self) -> u64 {
-        todo!()
+        self.samples
     }
 
     /// Names of the classes by label; empty where the data set has none.
     pub fn classes(&self) -> &[String] {
-        todo!()
+        self.executor.reader().classes()
+    }
+
+    /// The label of sample `id` of the list.
+    pub fn label(&self, id: u64) -> i64 {
+        self.executor.reader().label(id)
+    }
+
+    /// Where sample `id` of the list comes from: its path under the data directory.
+    pub fn place(&self, id: u64) -> PathBuf {
+        self.executor.reader().place(id)
+    }
+
+    /// What each output of a batch holds.
+    pub fn outputs(&self) -> &[OutputInfo] {
+        self.executor.program().outputs()
+    }
+
+    /// Worker threads.
+    pub fn threads(&self) -> usize {
+        self.executor.threads()
+    }
+
+    /// The seed of the sampler and of every draw.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The batch after the last one delivered: `epoch_from` of it goes on exactly there, in this
+    /// process or in another.
+    pub fn position(&self) -> Position {
+        self.position
     }
 
     /// Iterates over the batches of epoch `epoch`. Dropping the iterator early is allowed.
@@ -71,70 +192,72 @@ impl Loader {
 
     /// The same from batch `step` on: exact, and as fast as from the start.
     pub fn epoch_from(&mut self, epoch: u32, step: usize) -> Epoch<'_> {
-        let _ = (epoch, step);
-        todo!()
+        self.position = Position { epoch, step };
+        Epoch { in_flight: VecDeque::new(), epoch, next: step, loader: self }
     }
 
     /// Busy time of each stage and other counts since the loader was opened.
     pub fn stats(&self) -> crate::stats::Stats {
-        todo!()
+        self.executor.stats()
     }
 }
 
-/// The batches of one epoch. An error ends it.
+/// The batches of one epoch. An error ends it; the loader can go on with another.
 pub struct Epoch<'a> {
-    _loader: &'a mut Loader,
+    /// Batches that were started, the next to deliver first. Dropping one gives it up.
+    in_flight: VecDeque<Pending>,
+    epoch: u32,
+    /// The next batch to start.
+    next: usize,
+    loader: &'a mut Loader,
+}
+
+impl Epoch<'_> {
+    /// Batches still to come, unless an error ends the epoch before.
+    pub fn remaining(&self) -> usize {
+        self.loader.len().saturating_sub(self.next) + self.in_flight.len()
+    }
+
+    /// Starts batches until `count` are in flight or the epoch has no more.
+    fn top_up(&mut self, count: usize) {
+        let Loader { executor, sampler, ids, seed, .. } = &*self.loader;
+        while self.in_flight.len() < count && self.next < sampler.len() {
+            let mut places: Vec<Place> = Vec::new();
+            sampler.batch(self.epoch, self.next, &mut places);
+            if let Some(ids) = ids {
+                places.iter_mut().for_each(|place| place.id = ids[place.id as usize]);
+            }
+            self.in_flight.push_back(executor.start(*seed, self.epoch, places));
+            self.next += 1;
+        }
+    }
 }
 
 impl Iterator for Epoch<'_> {
     type Item = Result<Batch>;
+
     fn next(&mut self) -> Option<Self::Item> {
-        todo!()
+        // One more than `prefetch`, so that so many are under way while the consumer has its own.
+        self.top_up(self.loader.prefetch.saturating_add(1));
+        let batch = self.in_flight.pop_front()?.wait();
+        let steps = self.loader.len();
+        if batch.is_err() {
+            self.in_flight.clear();
+            self.next = steps;
+        } else {
+            let position = &mut self.loader.position;
+            position.step += 1;
+            if position.step == steps {
+                *position = Position { epoch: self.epoch.wrapping_add(1), step: 0 };
+            }
+        }
+        Some(batch)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let remaining = self.remaining();
+        (remaining.min(1), Some(remaining))
     }
 }
 
-/// A finished batch. Owns its slot, gives it back on drop; `Send` and `'static`.
-pub struct Batch {}
-
-impl Batch {
-    /// Samples in the batch.
-    pub fn len(&self) -> usize {
-        todo!()
-    }
-
-    /// Whether it has none (never).
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The first output: (N, C, H, W) or as the pipeline's layout says.
-    pub fn images(&self) -> TensorView<'_> {
-        todo!()
-    }
-
-    /// Names of the outputs in order.
-    pub fn outputs(&self) -> &[String] {
-        todo!()
-    }
-
-    /// The output called `name`.
-    pub fn output(&self, name: &str) -> Option<TensorView<'_>> {
-        let _ = name;
-        todo!()
-    }
-
-    /// N labels.
-    pub fn labels(&self) -> &[i64] {
-        todo!()
-    }
-
-    /// N sample numbers, from 0, in the list's order.
-    pub fn ids(&self) -> &[i64] {
-        todo!()
-    }
-
-    /// N flags, false where a place was filled under `last_batch = "pad"`.
-    pub fn valid(&self) -> &[bool] {
-        todo!()
-    }
-}
+impl std::iter::FusedIterator for Epoch<'_> {}

@@ -21,6 +21,18 @@ pub struct Stats {
     pub grown_slots: u64,
 }
 
+impl std::ops::AddAssign for Stats {
+    fn add_assign(&mut self, other: Stats) {
+        self.samples += other.samples;
+        self.read_ns += other.read_ns;
+        self.decode_ns += other.decode_ns;
+        self.augment_ns += other.augment_ns;
+        self.wait_ns += other.wait_ns;
+        self.warnings += other.warnings;
+        self.grown_slots += other.grown_slots;
+    }
+}
+
 /// The counters behind [`Stats`], shared by threads.
 ///
 /// Relaxed order suffices: each is a sum that nothing else is ordered by.

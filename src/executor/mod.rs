@@ -1,2 +1,265 @@
-//! (to come)
+//! Runs a compiled [`program`] over the samples of a reader, batch by batch, on threads of its
+//! own. The one place where readers, decoders and programs meet.
+//!
+//! `README.md` beside this file says who owns a slot when.
+
+mod batch;
+mod fill;
+mod job;
+mod pool;
 pub mod program;
+mod ring;
+mod worker;
+
+pub use batch::Batch;
+
+use crate::decoder::Limits;
+use crate::error::{Error, ErrorKind, Result};
+use crate::reader::Reader;
+use crate::reader::sampler::Place;
+use crate::stats::{Counters, Stats};
+use job::{Job, lock};
+use pool::Pool;
+use program::Program;
+use ring::{Ring, Size};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use worker::Worker;
+
+/// A program bound to a reader and to threads.
+pub struct Executor {
+    // Dropped first: its threads use the rest.
+    pool: Pool,
+    shared: Arc<Shared>,
+    ring: Arc<Ring>,
+}
+
+/// What the threads of an executor share.
+struct Shared {
+    program: Program,
+    reader: Arc<dyn Reader>,
+    limits: Limits,
+    /// The most bytes that the outputs of one batch may take.
+    memory: usize,
+    /// One a thread, which alone locks it.
+    workers: Box<[Mutex<Worker>]>,
+    /// One a thread, so that no two write the same cache line.
+    counters: Box<[OwnLines<Counters>]>,
+    /// What the consumer counts.
+    consumer: Counters,
+}
+
+/// Cache lines of its own (two, since processors fetch them in pairs).
+#[derive(Default)]
+#[repr(align(128))]
+struct OwnLines<T>(T);
+
+impl Executor {
+    /// Starts `threads` threads (0: one a core) that run `program` over the samples of `reader`.
+    /// `held` is the number of batches that exist at once when all goes as planned; more are made
+    /// when they are asked for, and counted in [`Stats::grown_slots`].
+    pub fn new(
+        program: Program,
+        reader: Arc<dyn Reader>,
+        limits: Limits,
+        threads: usize,
+        held: usize,
+    ) -> Result<Self> {
+        let pool = Pool::new(threads)?;
+        let ring = Ring::new(program.outputs(), held);
+        let threads = 0..pool.threads();
+        let shared = Arc::new(Shared {
+            program,
+            reader,
+            limits,
+            memory: machine_memory() / held.max(1),
+            workers: threads.clone().map(|_| Mutex::default()).collect(),
+            counters: threads.map(|_| OwnLines::default()).collect(),
+            consumer: Counters::default(),
+        });
+        Ok(Executor { pool, shared, ring })
+    }
+
+    /// Starts the batch of `places`, at least one. Returns at once.
+    pub fn start(&self, seed: u64, epoch: u32, places: Vec<Place>) -> Pending {
+        // More tasks than samples would find nothing to do.
+        let tasks = self.pool.threads().min(places.len());
+        let lease = self.ring.take();
+        let job = Arc::new(Job::new(self.shared.clone(), seed, epoch, places, lease));
+        for _ in 0..tasks {
+            let job = job.clone();
+            self.pool.spawn(move |thread| job.work(thread));
+        }
+        Pending(job)
+    }
+
+    /// Worker threads.
+    pub fn threads(&self) -> usize {
+        self.pool.threads()
+    }
+
+    /// The program that runs.
+    pub fn program(&self) -> &Program {
+        &self.shared.program
+    }
+
+    /// Where the samples come from.
+    pub fn reader(&self) -> &dyn Reader {
+        &*self.shared.reader
+    }
+
+    /// Busy time of each stage and other counts so far.
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.shared.consumer.snapshot();
+        stats.grown_slots = self.ring.grown();
+        self.shared.counters.iter().for_each(|c| stats += c.0.snapshot());
+        stats
+    }
+}
+
+/// A batch that was started. Dropping it gives up what no thread has begun, without waiting: each
+/// thread finishes at most the sample it is at.
+pub struct Pending(Arc<Job>);
+
+impl Pending {
+    /// Waits for the batch. The error of the first sample that failed, in the order of the batch.
+    pub fn wait(self) -> Result<Batch> {
+        let start = Instant::now();
+        let outcome = self.0.wait();
+        let waited = start.elapsed().as_nanos() as u64;
+        self.0.shared().consumer.wait_ns.fetch_add(waited, Relaxed);
+        outcome.map(Batch::new)
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+impl Shared {
+    /// Refuses a sample whose outputs, times `samples`, are more than a batch may take, before
+    /// anything is allocated for it.
+    fn check_memory(&self, samples: usize, size: impl Fn(usize) -> Size) -> Result<()> {
+        let mut total = 0_usize;
+        for (output, info) in self.program.outputs().iter().enumerate() {
+            let size = size(output);
+            let bytes = size.bytes(samples, info.dtype.size());
+            total = match bytes.and_then(|bytes| total.checked_add(bytes)) {
+                Some(total) if total <= self.memory => total,
+                _ => {
+                    let message = format!(
+                        "a batch of {samples} images of {}x{} (width x height) at output \"{}\" \
+                         takes more than {} MiB, so that the batches in flight would not fit into \
+                         this machine's memory: lower the batch size or prefetch, or add a step \
+                         that makes the images smaller",
+                        size.width,
+                        size.height,
+                        info.name,
+                        self.memory >> 20
+                    );
+                    return Err(Error::new(ErrorKind::Limit, message));
+                }
+            };
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of memory that the machine has.
+fn machine_memory() -> usize {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|t| t.trim().trim_end_matches("kB").trim().parse::<usize>().ok());
+    kib.map_or(8 << 30, |kib| kib.saturating_mul(1024))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::spec::{Output, Spec};
+    use crate::reader::Content;
+
+    struct Gray;
+
+    impl Reader for Gray {
+        fn len(&self) -> u64 {
+            u64::MAX
+        }
+
+        fn label(&self, id: u64) -> i64 {
+            id as i64
+        }
+
+        fn classes(&self) -> &[String] {
+            &[]
+        }
+
+        fn place(&self, _id: u64) -> std::path::PathBuf {
+            "gray".into()
+        }
+
+        fn read(&self, id: u64, buf: &mut Vec<u8>) -> Result<Content> {
+            // Sizes that change from batch to batch.
+            let side = 1 + id as u32 / 16 % 8;
+            buf.clear();
+            buf.resize((side * side * 3) as usize, id as u8);
+            Ok(Content::Planar { height: side, width: side })
+        }
+    }
+
+    fn executor(threads: usize, held: usize) -> Executor {
+        let output = Output { name: "images".into(), from: None, layout: None, dtype: None };
+        let spec = Spec {
+            seed: 0,
+            reader: Default::default(),
+            decoder: Default::default(),
+            draws: vec![],
+            steps: vec![],
+            outputs: vec![output],
+        };
+        let program = Program::new(&spec).unwrap();
+        Executor::new(program, Arc::new(Gray), Limits::default(), threads, held).unwrap()
+    }
+
+    fn places(batch: u64) -> Vec<Place> {
+        (batch * 16..batch * 16 + 16).map(|id| Place { id, valid: true }).collect()
+    }
+
+    /// Slots and their bytes are the same after the first round as after many.
+    #[test]
+    fn slots_are_recycled() {
+        let executor = executor(3, 4);
+        let mut after = Vec::new();
+        for round in 0..20 {
+            let pending: Vec<_> = (0..4).map(|b| executor.start(0, round, places(b * 2))).collect();
+            // Every slot sees the largest batch in the first round.
+            let batches: Vec<_> = pending.into_iter().map(|p| p.wait().unwrap()).collect();
+            drop(batches);
+            if round == 0 {
+                let four: Vec<_> = (0..4).map(|_| executor.start(0, 0, places(7))).collect();
+                four.into_iter().for_each(|p| drop(p.wait().unwrap()));
+            }
+            after.push(executor.ring.idle());
+        }
+        assert_eq!(after[0], (4, 4 * 16 * 8 * 8 * 3));
+        assert!(after.iter().all(|a| *a == after[0]), "{after:?}");
+        assert_eq!(executor.stats().grown_slots, 0);
+    }
+
+    /// Batches that are started and given up leave no slot behind, and none is made beyond those
+    /// that a thread may be holding for the sample it is at.
+    #[test]
+    fn abandoned_slots_come_back() {
+        let executor = executor(2, 4);
+        for round in 0..500 {
+            drop((0..4).map(|b| executor.start(0, round, places(b))).collect::<Vec<_>>());
+        }
+        let (grown, ring) = (executor.stats().grown_slots as usize, executor.ring.clone());
+        assert!(grown <= 2, "{grown}");
+        drop(executor);
+        assert_eq!(ring.idle().0, 4 + grown);
+    }
+}

@@ -1,6 +1,18 @@
 //! Sources of samples and the order they come in. Knows files, no images and no graph.
 
-use crate::error::Result;
+mod beneath;
+pub mod cifar10;
+pub mod file_list;
+pub mod folders;
+pub mod permutation;
+pub mod sampler;
+
+use crate::error::{Error, Result};
+
+pub(crate) use beneath::Root;
+
+/// Bytes of one file above which readers refuse it, where nothing else is asked for.
+pub const DEFAULT_LIMIT: u64 = 256 << 20;
 
 /// What [`Reader::read`] left in the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +46,13 @@ pub trait Reader: Send + Sync {
 
     /// Where sample `id` comes from, for people: its path under the data directory.
     fn place(&self, id: u64) -> std::path::PathBuf;
+
+    /// Gives an error about sample `id` its place: file, line where there is a list, and sample.
+    ///
+    /// Errors of [`Reader::read`] have theirs; this is for what is found in the bytes later.
+    fn locate(&self, id: u64, error: Error) -> Error {
+        error.at_path(self.place(id)).at_sample(id)
+    }
 
     /// Reads sample `id` into `buf`, replacing what it held. Errors name the file.
     fn read(&self, id: u64, buf: &mut Vec<u8>) -> Result<Content>;

@@ -1,0 +1,248 @@
+//! A slot while many threads fill it: who may write where.
+//!
+//! Every sample of a batch is a seat. A seat is claimed once, by one thread, which alone writes
+//! the seat's range of each output; whoever retires the last seat takes the slot away with it.
+//! The rules are kept by the types here, so that the rest of the executor is safe code.
+#![allow(unsafe_code)]
+
+use super::ring::{Lease, Size};
+use std::cell::UnsafeCell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The slot of a batch in the making.
+pub(super) struct Fill {
+    /// Touched by `room`'s initialiser and by whoever retires the last seat, and by no one else.
+    lease: UnsafeCell<Option<Lease>>,
+    /// Where each output lies, once the first sample to get so far has said how large it is.
+    room: OnceLock<Box<[Span]>>,
+    seats: usize,
+    /// The next seat to claim; at `seats` or past it there is none.
+    next: AtomicUsize,
+    /// Seats that were retired.
+    retired: AtomicUsize,
+}
+
+/// An output's memory: `seats` ranges of `stride` bytes.
+struct Span {
+    start: *mut u8,
+    stride: usize,
+    size: Size,
+}
+
+// SAFETY: a Span is a plain address; `Seat::lend` is the only reader and keeps to its own range.
+unsafe impl Send for Span {}
+// SAFETY: as above.
+unsafe impl Sync for Span {}
+
+// SAFETY: `lease` is reached through `&Fill` in two places. The initialiser of `room` runs at most
+// once at a time and only while its caller holds a seat; `retire` takes the slot when no seat is
+// left. The two never overlap, and the acquire-release counter orders one before the other.
+unsafe impl Sync for Fill {}
+
+impl Fill {
+    /// `lease` with `seats` seats to fill, at least one.
+    pub(super) fn new(lease: Lease, seats: usize) -> Self {
+        assert!(seats > 0, "a batch holds at least one sample");
+        Fill {
+            lease: UnsafeCell::new(Some(lease)),
+            room: OnceLock::new(),
+            seats,
+            next: AtomicUsize::new(0),
+            retired: AtomicUsize::new(0),
+        }
+    }
+
+    /// The next seat, in rising order; `None` when all are claimed.
+    pub(super) fn claim(&self) -> Option<Seat<'_>> {
+        // Relaxed: the number itself is the claim, and nothing was written that it must publish.
+        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        (index < self.seats).then_some(Seat { fill: self, index })
+    }
+
+    /// Retires every seat not yet claimed, all at once. Returns the slot when that leaves none.
+    pub(super) fn close(&self) -> Option<Lease> {
+        let first = self.next.swap(self.seats, Ordering::Relaxed);
+        self.retire(self.seats.saturating_sub(first))
+    }
+
+    fn retire(&self, count: usize) -> Option<Lease> {
+        // AcqRel: whoever retires the last seat sees what every other thread wrote into its own.
+        let last =
+            count > 0 && self.retired.fetch_add(count, Ordering::AcqRel) + count == self.seats;
+        // SAFETY: each seat is retired once, so `last` is true once, and then no Seat is left that
+        // could read `room` or run its initialiser.
+        if last { unsafe { (*self.lease.get()).take() } } else { None }
+    }
+
+    fn room(&self, sizes: impl Fn(usize) -> Size) -> &[Span] {
+        self.room.get_or_init(|| {
+            // SAFETY: OnceLock runs one initialiser at a time, and never again after the first
+            // that returned; the caller holds a seat, so `retire` has not taken the slot.
+            let lease = unsafe { (*self.lease.get()).as_mut() }.expect("a seat is held");
+            (0..lease.outputs.len())
+                .map(|output| {
+                    let info = &lease.ring().outputs()[output];
+                    let (layout, element) = (info.layout, info.dtype.size());
+                    let size = sizes(output);
+                    // Wrapping here would lend memory that is not there, so it is checked again.
+                    let bytes = size.bytes(self.seats, element).expect("checked by the caller");
+                    let shape = [size.height as usize, size.width as usize];
+                    lease.shapes[output] = layout.batch_shape(self.seats, shape[0], shape[1]);
+                    let buffer = &mut lease.outputs[output];
+                    buffer.resize(bytes);
+                    Span { start: buffer.as_mut_ptr(), stride: bytes / self.seats, size }
+                })
+                .collect()
+        })
+    }
+}
+
+/// The right to fill one sample's place; not to be copied.
+pub(super) struct Seat<'a> {
+    fill: &'a Fill,
+    index: usize,
+}
+
+impl Seat<'_> {
+    /// The sample's position in the batch.
+    pub(super) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Samples in the batch.
+    pub(super) fn seats(&self) -> usize {
+        self.fill.seats
+    }
+
+    /// Lends this sample's place in every output, or `None` where the samples that came first
+    /// have other sizes than `size` says of each output. The caller has checked that a batch of
+    /// this size can be had.
+    pub(super) fn lend(&mut self, size: impl Fn(usize) -> Size) -> Option<Places<'_>> {
+        let room = self.fill.room(&size);
+        if room.iter().enumerate().any(|(output, span)| span.size != size(output)) {
+            return None;
+        }
+        let mut places = Places::new(room.len());
+        for (place, span) in places.slices().iter_mut().zip(room) {
+            // SAFETY: the output has `seats` ranges of `stride` bytes and `index < seats`. Only
+            // the holder of this seat makes a reference to this range, `&mut self` keeps it to
+            // one at a time, and the buffer does not move until the seat is retired.
+            *place = unsafe {
+                std::slice::from_raw_parts_mut(
+                    span.start.add(self.index * span.stride),
+                    span.stride,
+                )
+            };
+        }
+        Some(places)
+    }
+
+    /// Gives the seat up, filled or not. Returns the slot when it was the last.
+    pub(super) fn retire(self) -> Option<Lease> {
+        self.fill.retire(1)
+    }
+}
+
+/// One sample's bytes in each output.
+pub(super) struct Places<'s> {
+    /// A few outputs fit on the stack, so that a sample allocates nothing.
+    few: [&'s mut [u8]; 8],
+    many: Vec<&'s mut [u8]>,
+    count: usize,
+}
+
+impl<'s> Places<'s> {
+    fn new(count: usize) -> Self {
+        let mut places = Places { few: Default::default(), many: Vec::new(), count };
+        if count > places.few.len() {
+            places.many.resize_with(count, Default::default);
+        }
+        places
+    }
+
+    /// The places in the order of the outputs.
+    pub(super) fn slices(&mut self) -> &mut [&'s mut [u8]] {
+        if self.many.is_empty() { &mut self.few[..self.count] } else { &mut self.many }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::program::OutputInfo;
+    use crate::executor::ring::Ring;
+    use crate::tensor::{DType, Layout};
+
+    fn fill(seats: usize, outputs: usize) -> Fill {
+        let info = |k: usize| OutputInfo {
+            name: format!("o{k}"),
+            layout: Layout::Hwc,
+            dtype: if k.is_multiple_of(2) { DType::U8 } else { DType::F32 },
+            fixed: None,
+            shape_step_hint: String::new(),
+        };
+        let infos: Vec<_> = (0..outputs).map(info).collect();
+        Fill::new(Ring::new(&infos, 1).take(), seats)
+    }
+
+    fn size(output: usize) -> Size {
+        Size { height: 3, width: 5 + output as u32 }
+    }
+
+    /// Threads claim, write and retire at once: each range holds its own writer's bytes, and the
+    /// slot comes out exactly once.
+    #[test]
+    fn every_seat_is_written_by_one_thread() {
+        for (seats, outputs) in [(1, 1), (7, 2), (64, 3), (33, 9)] {
+            let fill = fill(seats, outputs);
+            let out = std::sync::Mutex::new(Vec::new());
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        while let Some(mut seat) = fill.claim() {
+                            let mark = seat.index() as u8 + 1;
+                            for place in seat.lend(size).unwrap().slices() {
+                                assert!(place.iter().all(|&b| b == 0));
+                                place.fill(mark);
+                            }
+                            out.lock().unwrap().extend(seat.retire());
+                        }
+                    });
+                }
+            });
+            let leases = out.into_inner().unwrap();
+            assert_eq!(leases.len(), 1);
+            for (k, buffer) in leases[0].outputs.iter().enumerate() {
+                let stride = 3 * (5 + k) * 3 * if k % 2 == 0 { 1 } else { 4 };
+                assert_eq!(buffer.len(), seats * stride);
+                for (i, range) in buffer.chunks(stride).enumerate() {
+                    assert!(range.iter().all(|&b| b == i as u8 + 1));
+                }
+            }
+        }
+    }
+
+    /// Closing leaves claimed seats alone and gives the slot to whoever is last.
+    #[test]
+    fn close_retires_what_is_unclaimed() {
+        let fresh = fill(5, 1);
+        assert!(fresh.close().is_some());
+        assert!(fresh.claim().is_none() && fresh.close().is_none());
+
+        let begun = fill(5, 1);
+        let (a, b) = (begun.claim().unwrap(), begun.claim().unwrap());
+        assert!(begun.close().is_none() && begun.claim().is_none() && begun.close().is_none());
+        assert!(b.retire().is_none());
+        assert!(a.retire().is_some());
+    }
+
+    /// The first sample decides; another size is refused and writes nothing.
+    #[test]
+    fn another_size_is_refused() {
+        let fill = fill(2, 2);
+        let (mut a, mut b) = (fill.claim().unwrap(), fill.claim().unwrap());
+        assert!(b.lend(size).is_some());
+        assert!(a.lend(|_| size(0)).is_none());
+    }
+}

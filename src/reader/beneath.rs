@@ -1,0 +1,224 @@
+//! Opens files below a directory and nothing outside it.
+//!
+//! A label list may come from anywhere, and checking its names as strings is not enough: a link
+//! inside the data directory can lead out of it, and can be made between a check and its use. So
+//! the kernel checks while it walks (`openat2` with `RESOLVE_BENEATH`, Linux 5.6). Where it
+//! cannot, links are refused altogether, one component at a time.
+
+use crate::error::{Error, ErrorKind, Result};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::ffi::{CStr, OsStr};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// A directory that names are resolved under.
+pub(crate) struct Root {
+    fd: OwnedFd,
+    links: Links,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    /// Wherever they lead, at the user's word.
+    Follow,
+    /// As long as they stay below the root; the kernel sees to it.
+    Beneath,
+    /// Not at all: the kernel has no `openat2`, or a sandbox hides it.
+    Refuse,
+}
+
+/// Tries of an open that a signal or a rename elsewhere in the tree interrupted.
+const TRIES: u32 = 64;
+
+impl Root {
+    /// Opens the directory `path`. With `follow_links`, links below it may lead anywhere.
+    pub(crate) fn open(path: &Path, follow_links: bool) -> Result<Root> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|e| Error::io("open directory", path, e.into()))?;
+        let links = if follow_links {
+            Links::Follow
+        } else if rustix::fs::openat2(&fd, c".", flags, Mode::empty(), BENEATH).is_ok() {
+            Links::Beneath
+        } else {
+            Links::Refuse
+        };
+        Ok(Root { fd, links })
+    }
+
+    /// Reads the whole regular file `name` into `buf`, replacing what it held.
+    ///
+    /// Errors carry `name` as their path: no such file, not a regular file, outside the root,
+    /// longer than `limit` bytes.
+    pub(crate) fn read(&self, name: &CStr, limit: u64, buf: &mut Vec<u8>) -> Result<()> {
+        buf.clear();
+        // Without NONBLOCK, opening a FIFO would wait for a writer.
+        let fd = self.open_at(name, OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let failed = |e: Errno| Error::io("read", as_path(name), e.into());
+        let stat = rustix::fs::fstat(&fd).map_err(failed)?;
+        let file_type = FileType::from_raw_mode(stat.st_mode);
+        if file_type != FileType::RegularFile {
+            let what = format!("is {}, not a regular file", describe(file_type));
+            return Err(Error::new(ErrorKind::Data, what).at_path(as_path(name)));
+        }
+        let size = stat.st_size as u64;
+        if size > limit {
+            let what = format!("has {size} bytes, above the limit of {limit}");
+            return Err(Error::new(ErrorKind::Limit, what).at_path(as_path(name)));
+        }
+        let size = size as usize;
+        // Asking for a byte more than there are makes the first read end short, which says that
+        // the file ends there and saves the read that would return 0.
+        buf.try_reserve(size + 1).map_err(|_| failed(Errno::NOMEM))?;
+        while buf.len() < size {
+            match rustix::io::read(&fd, rustix::buffer::spare_capacity(buf)) {
+                Ok(0) => break,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(e) => return Err(failed(e)),
+            }
+        }
+        if buf.len() != size {
+            let what = "its size changed while it was read";
+            return Err(Error::new(ErrorKind::Io, what).at_path(as_path(name)));
+        }
+        Ok(())
+    }
+
+    /// Opens the directory `name` for listing.
+    pub(crate) fn list(&self, name: &CStr) -> Result<rustix::fs::Dir> {
+        let fd = self.open_at(name, OFlags::DIRECTORY)?;
+        rustix::fs::Dir::new(fd).map_err(|e| Error::io("list", as_path(name), e.into()))
+    }
+
+    fn open_at(&self, name: &CStr, more: OFlags) -> Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | more;
+        let mut tries = 0;
+        loop {
+            let opened = match self.links {
+                Links::Follow => rustix::fs::openat(&self.fd, name, flags, Mode::empty()),
+                Links::Beneath => {
+                    rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), BENEATH)
+                }
+                Links::Refuse => self.walk(name, flags),
+            };
+            match opened {
+                Ok(fd) => return Ok(fd),
+                Err(Errno::INTR | Errno::AGAIN) if tries < TRIES => tries += 1,
+                Err(Errno::XDEV) if self.links == Links::Beneath => {
+                    let what = "a link leads out of the data directory (--follow-links allows it)";
+                    return Err(Error::new(ErrorKind::Data, what).at_path(as_path(name)));
+                }
+                Err(Errno::LOOP) if self.links == Links::Refuse => {
+                    let what = "is a link, and this kernel cannot tell whether it stays in the \
+                                data directory (--follow-links allows it)";
+                    return Err(Error::new(ErrorKind::Data, what).at_path(as_path(name)));
+                }
+                Err(e) => return Err(Error::io("open", as_path(name), e.into())),
+            }
+        }
+    }
+
+    /// Opens `name` without following any link: what `openat2` does in one call where it exists.
+    fn walk(&self, name: &CStr, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+        let name = name.to_bytes();
+        if name.starts_with(b"/") || name.split(|&b| b == b'/').any(|part| part == b"..") {
+            return Err(Errno::XDEV);
+        }
+        let step = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let mut parts = name.split(|&b| b == b'/').peekable();
+        let mut held: Option<OwnedFd> = None;
+        while let Some(part) = parts.next() {
+            let flags = if parts.peek().is_some() { step } else { flags | OFlags::NOFOLLOW };
+            let part = if part.is_empty() { b"." } else { part };
+            let at = held.as_ref().unwrap_or(&self.fd);
+            held = Some(rustix::fs::openat(at, part, flags, Mode::empty())?);
+        }
+        held.ok_or(Errno::NOENT)
+    }
+}
+
+const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+
+/// A name as a path.
+pub(crate) fn as_path(name: &CStr) -> &Path {
+    Path::new(OsStr::from_bytes(name.to_bytes()))
+}
+
+fn describe(file_type: FileType) -> &'static str {
+    match file_type {
+        FileType::Directory => "a directory",
+        FileType::Fifo => "a FIFO",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        _ => "a special file",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// A data directory with a file, links that stay and links that leave, and a FIFO.
+    fn tree() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("data");
+        std::fs::create_dir_all(data.join("sub")).unwrap();
+        std::fs::write(dir.path().join("secret"), b"secret").unwrap();
+        std::fs::write(data.join("sub/a"), b"inside").unwrap();
+        symlink("../secret", data.join("out")).unwrap();
+        symlink(dir.path().join("data/sub/a"), data.join("absolute")).unwrap();
+        symlink("..", data.join("up")).unwrap();
+        symlink("sub/../sub/a", data.join("within")).unwrap();
+        symlink("loop", data.join("loop")).unwrap();
+        let fifo = data.join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, 0o600.into(), 0).unwrap();
+        dir
+    }
+
+    fn read(root: &Root, name: &CStr) -> Result<Vec<u8>> {
+        let mut buf = b"left over".to_vec();
+        root.read(name, 100, &mut buf).map(|()| buf)
+    }
+
+    #[test]
+    fn stays_inside() {
+        let dir = tree();
+        let mut root = Root::open(&dir.path().join("data"), false).unwrap();
+        let kernel = root.links;
+        for links in [kernel, Links::Refuse] {
+            root.links = links;
+            assert_eq!(read(&root, c"sub/a").unwrap(), b"inside");
+            assert_eq!(read(&root, c"./sub//a").unwrap(), b"inside");
+            for name in [c"out", c"up/secret", c"absolute", c"../secret", c"sub/../../secret"] {
+                read(&root, name).unwrap_err();
+            }
+            read(&root, &std::ffi::CString::new("/etc/passwd").unwrap()).unwrap_err();
+        }
+        root.links = kernel;
+        if kernel == Links::Beneath {
+            assert_eq!(read(&root, c"within").unwrap(), b"inside");
+            assert!(read(&root, c"out").unwrap_err().message().contains("--follow-links"));
+        }
+        root.links = Links::Follow;
+        assert_eq!(read(&root, c"out").unwrap(), b"secret");
+    }
+
+    #[test]
+    fn refuses_what_is_no_file() {
+        let dir = tree();
+        let mut root = Root::open(&dir.path().join("data"), false).unwrap();
+        for links in [root.links, Links::Refuse, Links::Follow] {
+            root.links = links;
+            let message = |name| read(&root, name).unwrap_err().message().to_string();
+            assert_eq!(message(c"sub"), "is a directory, not a regular file");
+            assert_eq!(message(c"fifo"), "is a FIFO, not a regular file");
+            assert_eq!(message(c"nope"), "cannot open: no such file or directory");
+            message(c"loop");
+            let mut buf = Vec::new();
+            let error = root.read(c"sub/a", 5, &mut buf).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Limit);
+        }
+    }
+}
