@@ -11,7 +11,7 @@ const X86: [(&str, u32, &str); 3] =
 const KERNELS: [&str; 2] = ["resolve", "augment"];
 
 /// Compiles and links them.
-pub fn build_host() {
+pub(crate) fn build_host() {
     println!("cargo::rerun-if-changed=kernels");
     let arch = std::env::var("CARGO_CFG_TARGET_ARCH").expect("set by cargo");
     match arch.as_str() {
