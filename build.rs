@@ -1,2 +1,8 @@
 //! Builds what is not Rust: kernels, the libjpeg shim, and the path to libtorch.
-fn main() {}
+
+#[path = "build/torch.rs"]
+mod torch;
+
+fn main() {
+    torch::link();
+}
