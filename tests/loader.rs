@@ -202,8 +202,10 @@ fn a_samples_bytes_follow_from_its_identity() {
 fn some_samples_only() {
     let source = Source::plain(50);
     let ids = vec![17, 42, 17, 3, 9];
-    let all: BTreeMap<_, _> =
-        load(&drawn(), &source, &options(50, 2)).epoch(2).flat_map(|b| samples(&b.unwrap())).collect();
+    let all: BTreeMap<_, _> = load(&drawn(), &source, &options(50, 2))
+        .epoch(2)
+        .flat_map(|b| samples(&b.unwrap()))
+        .collect();
 
     let replay = Options { ids: Some(ids.clone()), shuffle: Some(true), ..options(2, 2) };
     let mut loader = load(&drawn(), &source, &replay);
@@ -306,7 +308,8 @@ fn sizes_that_differ_are_named() {
 #[test]
 fn a_batch_larger_than_memory_is_refused() {
     let source = Source::new(1_000_000, |_| Ok((2048, 2048)));
-    let mut loader = load(&decode_only(), &source, &Options { prefetch: 0, ..options(1_000_000, 2) });
+    let mut loader =
+        load(&decode_only(), &source, &Options { prefetch: 0, ..options(1_000_000, 2) });
     let error = loader.epoch(0).next().unwrap().err().unwrap();
     assert_eq!((error.kind(), error.sample()), (ErrorKind::Limit, Some(0)));
     assert!(error.to_string().contains("lower the batch size"), "{error}");
@@ -379,8 +382,10 @@ fn stress() {
         }
         Ok((SIDE, SIDE))
     });
-    let all: BTreeMap<_, _> =
-        load(&drawn(), &source, &options(97, 1)).epoch(7).flat_map(|b| samples(&b.unwrap())).collect();
+    let all: BTreeMap<_, _> = load(&drawn(), &source, &options(97, 1))
+        .epoch(7)
+        .flat_map(|b| samples(&b.unwrap()))
+        .collect();
     let state = &mut 1;
     for _ in 0..60 {
         let threads = 1 + choice(state, 5) as usize;

@@ -152,9 +152,8 @@ impl Job {
             let outputs = self.outputs();
             let differs = |position: &usize| {
                 let (first, other) = (&self.sizes[..outputs], position * outputs);
-                let output = (0..outputs).find(|&k| {
-                    first[k].load(Relaxed) != self.sizes[other + k].load(Relaxed)
-                })?;
+                let output = (0..outputs)
+                    .find(|&k| first[k].load(Relaxed) != self.sizes[other + k].load(Relaxed))?;
                 Some((*position, output))
             };
             if let Some((position, output)) = (1..end).find_map(|p| differs(&p)) {

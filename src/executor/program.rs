@@ -94,7 +94,9 @@ impl Program {
                     _ => None,
                 },
                 shape_step_hint: match &image.extent {
-                    Extent::Grown(step) => format!("keep_size = true in step \"{step}\", or a crop"),
+                    Extent::Grown(step) => {
+                        format!("keep_size = true in step \"{step}\", or a crop")
+                    }
                     _ => "a crop step".into(),
                 },
             }

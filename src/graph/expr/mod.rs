@@ -17,7 +17,6 @@
 
 mod parse;
 
-
 use std::fmt;
 
 /// A parsed expression; `Display` prints text that parses back to the same tree.
