@@ -202,8 +202,10 @@ fn a_samples_bytes_follow_from_its_identity() {
 fn some_samples_only() {
     let source = Source::plain(50);
     let ids = vec![17, 42, 17, 3, 9];
-    let all: BTreeMap<_, _> =
-        load(&drawn(), &source, &options(50, 2)).epoch(2).flat_map(|b| samples(&b.unwrap())).collect();
+    let all: BTreeMap<_, _> = load(&drawn(), &source, &options(50, 2))
+        .epoch(2)
+        .flat_map(|b| samples(&b.unwrap()))
+        .collect();
 
     let replay = Options { ids: Some(ids.clone()), shuffle: Some(true), ..options(2, 2) };
     let mut loader = load(&drawn(), &source, &replay);
@@ -234,8 +236,8 @@ fn an_epoch_goes_on_where_it_stood() {
     assert_eq!(whole.len(), 7);
     for step in 0..=7 {
         let mut loader = load(&drawn(), &source, &options);
-        let begun = loader.epoch(5).take(step).map(|b| samples(&b.unwrap())).count();
-        assert_eq!(begun, step);
+        let begun: Vec<_> = loader.epoch(5).take(step).map(|b| samples(&b.unwrap())).collect();
+        assert!(begun == whole[..step]);
         let position = loader.position();
         let next = if step == 7 { (6, 0) } else { (5, step) };
         assert_eq!(position, Position { epoch: next.0, step: next.1 });
@@ -306,7 +308,8 @@ fn sizes_that_differ_are_named() {
 #[test]
 fn a_batch_larger_than_memory_is_refused() {
     let source = Source::new(1_000_000, |_| Ok((2048, 2048)));
-    let mut loader = load(&decode_only(), &source, &Options { prefetch: 0, ..options(1_000_000, 2) });
+    let mut loader =
+        load(&decode_only(), &source, &Options { prefetch: 0, ..options(1_000_000, 2) });
     let error = loader.epoch(0).next().unwrap().err().unwrap();
     assert_eq!((error.kind(), error.sample()), (ErrorKind::Limit, Some(0)));
     assert!(error.to_string().contains("lower the batch size"), "{error}");
@@ -337,20 +340,19 @@ fn a_panic_is_an_error() {
 #[test]
 fn leaving_early_waits_for_no_one() {
     let source = Source::new(4000, |id| {
-        std::thread::sleep(Duration::from_millis(if id < 10 { 0 } else { 5 }));
+        std::thread::sleep(Duration::from_millis(if id < 100 { 0 } else { 5 }));
         Ok((SIDE, SIDE))
     });
-    let mut loader = load(&decode_only(), &source, &options(10, 2));
+    let mut loader = load(&decode_only(), &source, &options(100, 2));
     let start = Instant::now();
-    loader.epoch(0).next().unwrap().unwrap();
-    for _ in 0..50 {
+    for _ in 0..20 {
         drop(loader.epoch(0));
         loader.epoch(0).next().unwrap().unwrap();
     }
     drop(loader);
-    // All that was ahead would be 51 x 40 samples of 5 ms on two threads.
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
-    assert!(source.reads.load(Relaxed) < 51 * 40);
+    // What was ahead, 20 times 400 samples of 5 ms on two threads, would take 20 seconds.
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(source.reads.load(Relaxed) < 20 * 200);
     assert_eq!(Arc::strong_count(&source), 1, "its threads are gone");
 }
 
@@ -379,8 +381,10 @@ fn stress() {
         }
         Ok((SIDE, SIDE))
     });
-    let all: BTreeMap<_, _> =
-        load(&drawn(), &source, &options(97, 1)).epoch(7).flat_map(|b| samples(&b.unwrap())).collect();
+    let all: BTreeMap<_, _> = load(&drawn(), &source, &options(97, 1))
+        .epoch(7)
+        .flat_map(|b| samples(&b.unwrap()))
+        .collect();
     let state = &mut 1;
     for _ in 0..60 {
         let threads = 1 + choice(state, 5) as usize;
@@ -426,7 +430,7 @@ fn memory_stays_flat() {
     let grown = resident().saturating_sub(before);
     assert_eq!(loader.stats().grown_slots, 0);
     // Other tests of this process allocate too; a slot or buffer a batch would be 400 MiB.
-    assert!(grown < 100 << 10, "{grown} KiB more after 17 epochs");
+    assert!(grown < 200 << 10, "{grown} KiB more after 17 epochs");
 }
 
 /// The whole way: JPEG files on a disk, a list, the decoder.
