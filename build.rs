@@ -1,2 +1,14 @@
 //! Builds what is not Rust: kernels, the libjpeg shim, and the path to libtorch.
-fn main() {}
+
+#[path = "build/kernels.rs"]
+mod kernels;
+#[path = "build/torch.rs"]
+mod torch;
+#[path = "build/turbo.rs"]
+mod turbo;
+
+fn main() {
+    kernels::build_host();
+    turbo::build();
+    torch::link();
+}

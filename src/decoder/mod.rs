@@ -1,7 +1,19 @@
 //! Encoded bytes to RGB pixels.
+//!
+//! JPEG goes through libjpeg-turbo (accurate IDCT, fancy upsampling), whose pixels are the
+//! reference; the other formats through the `image` crate. What a file is, its content says.
 
-use crate::error::Result;
+mod formats;
+mod jpeg_header;
+mod orient;
+mod turbo;
+
+pub use orient::Orientation;
+
+use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Buffer;
+use formats::Kind;
+use turbo::Turbo;
 
 /// A decoded image: u8, RGB, rows top down, dense (row stride 3 x width).
 #[derive(Default)]
@@ -49,7 +61,7 @@ impl Pixels {
 }
 
 /// Bounds checked before memory is taken or work is done.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Pixels of one image.
     pub pixels: u64,
@@ -59,28 +71,132 @@ pub struct Limits {
     pub scans: u32,
 }
 
+impl Default for Limits {
+    /// Twice the largest photo in ImageNet (61 million pixels), files of 256 MiB, and ten times the
+    /// scans that common encoders write.
+    fn default() -> Self {
+        Limits { pixels: 128_000_000, bytes: 256 << 20, scans: 100 }
+    }
+}
+
+impl Limits {
+    fn check_pixels(&self, width: u32, height: u32) -> Result<()> {
+        if u64::from(width) * u64::from(height) <= self.pixels {
+            return Ok(());
+        }
+        let most = self.pixels;
+        let text = format!("{width} x {height} pixels are over the limit of {most} pixels");
+        Err(Error::new(ErrorKind::Limit, text))
+    }
+
+    fn check_bytes(&self, len: usize) -> Result<()> {
+        if len as u64 <= self.bytes {
+            return Ok(());
+        }
+        let text = format!("a file of {len} bytes is over the limit of {}", self.bytes);
+        Err(Error::new(ErrorKind::Limit, text))
+    }
+}
+
 /// What a decode found beside the pixels.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Info {
-    /// `"jpeg"`, `"png"`, ….
+    /// `"jpeg"`, `"png"`, `"webp"`, `"gif"`, `"tiff"`, `"bmp"` or `"pnm"`.
     pub format: &'static str,
-    /// Codes of libjpeg's warnings in order (`JWRN_*` as numbers), empty for other formats.
+    /// Codes of libjpeg's warnings in order (`JWRN_*` as numbers), the first 16, empty for other
+    /// formats. All of them are harmless: a warning that means lost pixels is an error.
     pub warnings: Vec<i32>,
 }
 
+/// What an image's header says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// As in [`Info::format`].
+    pub format: &'static str,
+    /// Columns as stored, before `orientation`.
+    pub width: u32,
+    /// Rows as stored, before `orientation`.
+    pub height: u32,
+    /// Samples a pixel: 1 gray, 2 gray and alpha, 3 colour, 4 with alpha or (JPEG) CMYK.
+    pub components: u8,
+    /// Bits a sample.
+    pub precision: u8,
+    /// Whether it is a progressive JPEG.
+    pub progressive: bool,
+    /// The turn that decoding applies.
+    pub orientation: Orientation,
+}
+
+impl Header {
+    /// Columns and rows as [`Decoder::decode`] gives them.
+    pub fn upright_size(&self) -> (u32, u32) {
+        if self.orientation.swaps() { (self.height, self.width) } else { (self.width, self.height) }
+    }
+}
+
+/// Reads an image's header without decoding it.
+///
+/// For JPEG this walks the markers up to the first scan and allocates nothing. Errors: damaged
+/// or unsupported bytes, as far as the header shows it.
+pub fn probe(bytes: &[u8]) -> Result<Header> {
+    match formats::sniff(bytes)? {
+        Kind::Jpeg => jpeg_header::read(bytes),
+        Kind::Other(format) => formats::header(bytes, format),
+    }
+}
+
 /// Decodes one image after another on one thread; keeps its handles and scratch.
-pub struct Decoder {}
+///
+/// What an image decodes to never depends on the images before it.
+pub struct Decoder {
+    limits: Limits,
+    /// Made for the first JPEG.
+    turbo: Option<Turbo>,
+    /// A picture before it is turned upright.
+    stored: Pixels,
+    /// Samples that are not 8-bit RGB yet.
+    raw: Vec<u8>,
+}
 
 impl Decoder {
     /// A decoder with the given limits.
     pub fn new(limits: Limits) -> Self {
-        let _ = limits;
-        todo!()
+        Decoder { limits, turbo: None, stored: Pixels::new(), raw: Vec::new() }
     }
 
     /// Decodes `bytes`, whose format is found from their content, with EXIF orientation applied.
+    ///
+    /// Gray, CMYK, YCCK and palettes become RGB, 16-bit samples v / 257 rounded, and alpha is
+    /// dropped. Of an animation the first frame counts. After an error the content of `out` is
+    /// unspecified.
+    ///
+    /// Errors: damaged or cut bytes, an unsupported kind, a limit passed. None names the file,
+    /// which the caller knows.
     pub fn decode(&mut self, bytes: &[u8], out: &mut Pixels) -> Result<Info> {
-        let _ = (bytes, out);
-        todo!()
+        self.limits.check_bytes(bytes.len())?;
+        match formats::sniff(bytes)? {
+            Kind::Jpeg => {
+                let turn = jpeg_header::orientation(bytes);
+                let turbo = match &mut self.turbo {
+                    Some(turbo) => turbo,
+                    none => none.insert(Turbo::new(self.limits)?),
+                };
+                let target =
+                    if turn == Orientation::UPRIGHT { &mut *out } else { &mut self.stored };
+                let warnings = turbo.decode(bytes, target)?;
+                if turn != Orientation::UPRIGHT {
+                    turn.apply(&self.stored, out);
+                }
+                Ok(Info { format: "jpeg", warnings })
+            }
+            Kind::Other(format) => {
+                let turn = formats::decode(bytes, format, &self.limits, &mut self.raw, out)?;
+                if turn != Orientation::UPRIGHT {
+                    std::mem::swap(&mut self.stored, out);
+                    turn.apply(&self.stored, out);
+                }
+                Ok(Info { format: formats::name(format), warnings: Vec::new() })
+            }
+        }
     }
 }

@@ -2,7 +2,15 @@
 //!
 //! Knows no device and no file; operators come in through the [`op::Operator`] trait.
 
+pub mod args;
 pub mod builder;
+mod check;
+pub mod eval;
 pub mod expr;
 pub mod file;
+mod nearest;
+mod number;
+pub mod op;
+pub mod plan;
+pub mod program;
 pub mod spec;

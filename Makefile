@@ -1,0 +1,56 @@
+# `make train` and `make test` do all the set-up that they need; `make help` lists what else there is.
+.DEFAULT_GOAL := build
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+# Cargo features: `make build FEATURES=` leaves out the trainer, and with it PyTorch.
+FEATURES ?= train
+# Passes over the training set, and further options of `forebay train`.
+EPOCHS ?= 1
+TRAIN ?=
+# The folder with the binary version of CIFAR-10, where it is there already.
+export CIFAR10 ?=
+
+# Outside the tree and keyed by version, so that a second clone finds it made.
+export FOREBAY_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/forebay
+PYTHON := $(FOREBAY_CACHE)/python-2.11.0
+COMPARISONS = $(wildcard tests/python/test_*.py)
+
+CARGO_FLAGS := --release --features "$(FEATURES)"
+
+.PHONY: help setup build train test test-python lint bench clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+setup: ## cmake, nasm, PyTorch: what is missing of them
+	@build/setup.sh build $(if $(filter train,$(FEATURES)),torch)
+
+build: setup ## target/release/forebay and forebay-train (the default)
+	@cargo build $(CARGO_FLAGS)
+
+train: build ## a ResNet-18 on CIFAR-10 (CIFAR10=DIR, else data/, else downloaded); EPOCHS=1 TRAIN=options
+	@data=$$(build/data.sh) && target/release/forebay train --data "$$data" --epochs $(EPOCHS) $(TRAIN)
+
+test: setup ## all tests; the Python comparisons too once test-python has made their environment
+	@cargo test $(CARGO_FLAGS)
+	@if [ -e $(PYTHON)/complete ]; then $(MAKE) test-python; \
+	else echo "skipped: $(or $(COMPARISONS),tests/python) (type make test-python once to have them)"; fi
+
+test-python: build ## the comparisons with torchvision, Pillow and NumPy, in an environment of their own
+	@build/setup.sh python
+	@if [ -n "$(COMPARISONS)" ]; then $(PYTHON)/bin/python -m pytest -q tests/python; \
+	else echo "*** tests/python holds no test_*.py: nothing was compared"; fi
+
+lint: setup ## formatting, clippy without, with default and with all features, documentation
+	cargo fmt --check
+	cargo clippy --release --all-targets --no-default-features -- -D warnings
+	cargo clippy --release --all-targets -- -D warnings
+	cargo clippy --release --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --all-features
+
+bench: build ## images a second, beside a plain CPU pipeline in the same process
+	@data=$$(build/data.sh) && target/release/forebay bench --data "$$data" --baseline
+
+clean: ## removes target/; what setup brought stays in the user's cache
+	@cargo clean

@@ -1,0 +1,17 @@
+//! Where libtorch lies, for the dynamic loader.
+
+use std::env;
+
+/// Gives every program and test the folder of libtorch as its run path, so that they start from
+/// any directory without environment variables.
+///
+/// torch-sys has found libtorch already (in `LIBTORCH`) and hands its lib folder on as metadata.
+/// The run path goes to all targets because cargo has none for the unit tests of a library alone;
+/// a program that calls nothing in libtorch still does not load it.
+pub fn link() {
+    if env::var_os("CARGO_FEATURE_TRAIN").is_none() {
+        return;
+    }
+    let lib = env::var("DEP_TCH_LIBTORCH_LIB").expect("torch-sys names libtorch's folder");
+    println!("cargo::rustc-link-arg=-Wl,-rpath,{lib}");
+}

@@ -1,0 +1,235 @@
+// The only file that asks which compiler reads it.
+//
+// Every kernel file is compiled by NVRTC for GPUs and by the C++ compiler for the host, there once
+// for each instruction set level. All names live in a namespace of that level, and no `std::`
+// template is used: otherwise the linker could merge an inline function's copies and hand the
+// oldest CPU code of the newest level.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+typedef int i32;
+typedef float f32;
+typedef double f64;
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+
+#define FB_LEVEL gpu
+#define FB_FN __device__ __forceinline__
+#define FB_MEMBER __device__ __forceinline__
+#define FB_UNROLL _Pragma("unroll")
+// The entry of a kernel: the body runs once for each thread of a one-dimensional grid.
+#define FB_ENTRY(name, Args)                                                                    \
+  extern "C" __global__ void forebay_##name(Args args) {                                        \
+    gpu::name##_thread(args, blockIdx.x, threadIdx.x, blockDim.x);                              \
+  }
+
+#else
+
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+// Given on the command line: FB_LEVEL, the namespace; FB_LANES, floats in a vector register.
+#define FB_FN static inline __attribute__((always_inline))
+#define FB_MEMBER inline __attribute__((always_inline))
+#define FB_UNROLL
+#define FB_JOIN2(a, b, c, d) a##b##c##d
+#define FB_JOIN(a, b, c, d) FB_JOIN2(a, b, c, d)
+// On the host the entry exists twice: `forebay_<level>_<name>` takes a range of samples, and
+// `forebay_<level>_<name>_grid` walks the threads that a GPU launch would start.
+#define FB_ENTRY(name, Args)                                                                    \
+  extern "C" void FB_JOIN(forebay_, FB_LEVEL, _, name)(const Args* args, u32 begin, u32 end) {  \
+    FB_LEVEL::name##_range(*args, begin, end);                                                  \
+  }                                                                                             \
+  extern "C" void FB_JOIN(forebay_, FB_LEVEL, _, name##_grid)(const Args* args, u32 blocks,     \
+                                                              u32 threads) {                    \
+    for (u32 b = 0; b < blocks; ++b)                                                            \
+      for (u32 t = 0; t < threads; ++t) FB_LEVEL::name##_thread(*args, b, t, threads);          \
+  }
+
+#endif
+
+namespace FB_LEVEL {
+
+// One lane: a GPU thread's view, and the host's when it walks a grid.
+struct One {
+  typedef f32 f;
+  typedef i32 i;
+  static constexpr i32 lanes = 1;
+};
+
+FB_FN f32 to_f(i32 v) { return (f32)v; }
+// Towards zero; the caller has clamped `v` to the range of the result.
+FB_FN i32 to_i(f32 v) { return (i32)v; }
+FB_FN bool any(bool mask) { return mask; }
+FB_FN u32 bits_of(f32 v) {
+#ifdef __CUDACC__
+  return __float_as_uint(v);
+#else
+  u32 b;
+  memcpy(&b, &v, 4);
+  return b;
+#endif
+}
+FB_FN f32 from_bits(u32 b) {
+#ifdef __CUDACC__
+  return __uint_as_float(b);
+#else
+  f32 v;
+  memcpy(&v, &b, 4);
+  return v;
+#endif
+}
+// Rounded to nearest, the one answer IEEE allows.
+FB_FN f32 sqrt_ieee(f32 v) {
+#ifdef __CUDACC__
+  return __fsqrt_rn(v);
+#else
+  return __builtin_sqrtf(v);
+#endif
+}
+
+// The three bytes of a pixel at `base + offset`, in the low 24 bits. A wide load may read a fourth
+// byte: sources carry a tail.
+FB_FN i32 load_rgb(const u8* base, i32 offset) {
+  return base[offset] | base[offset + 1] << 8 | base[offset + 2] << 16;
+}
+FB_FN f32 load_f32(const f32* base, i32 index) { return base[index]; }
+FB_FN void store_f32(f32* to, f32 v, i32) { *to = v; }
+FB_FN void store_u8(u8* to, i32 v, i32) { *to = (u8)v; }
+FB_FN void scatter_f32(f32* to, f32 v, i32) { *to = v; }
+FB_FN void scatter_u8(u8* to, i32 v, i32) { *to = (u8)v; }
+// Lane numbers 0, 1, 2, ….
+template <class T> struct Iota;
+template <> struct Iota<One> {
+  static FB_MEMBER i32 get() { return 0; }
+};
+
+#ifdef __CUDACC__
+
+typedef One Wide;
+
+#else
+
+// One vector register of the level.
+struct Wide {
+  typedef f32 f __attribute__((vector_size(4 * FB_LANES)));
+  typedef i32 i __attribute__((vector_size(4 * FB_LANES)));
+  static constexpr i32 lanes = FB_LANES;
+};
+
+FB_FN Wide::f to_f(Wide::i v) { return __builtin_convertvector(v, Wide::f); }
+FB_FN Wide::i to_i(Wide::f v) { return __builtin_convertvector(v, Wide::i); }
+FB_FN bool any(Wide::i mask) {
+#if defined(__AVX512F__)
+  return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__AVX2__)
+  return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+#else
+  i32 all = 0;
+  for (i32 k = 0; k < FB_LANES; ++k) all |= mask[k];
+  return all != 0;
+#endif
+}
+FB_FN Wide::i load_rgb(const u8* base, Wide::i offset) {
+#if defined(__AVX512F__)
+  return (Wide::i)_mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xFFFF, (__m512i)offset,
+                                               base, 1) & 0xFFFFFF;
+#elif defined(__AVX2__)
+  return (Wide::i)_mm256_i32gather_epi32((const int*)base, (__m256i)offset, 1) & 0xFFFFFF;
+#else
+  Wide::i v;
+  for (i32 k = 0; k < FB_LANES; ++k) {
+    i32 word;
+    memcpy(&word, base + offset[k], 4);
+    v[k] = word & 0xFFFFFF;
+  }
+  return v;
+#endif
+}
+FB_FN Wide::f load_f32(const f32* base, Wide::i index) {
+#if defined(__AVX512F__)
+  return (Wide::f)_mm512_mask_i32gather_ps(_mm512_setzero_ps(), 0xFFFF, (__m512i)index, base, 4);
+#elif defined(__AVX2__)
+  return (Wide::f)_mm256_i32gather_ps(base, (__m256i)index, 4);
+#else
+  Wide::f v;
+  for (i32 k = 0; k < FB_LANES; ++k) v[k] = base[index[k]];
+  return v;
+#endif
+}
+// The first `n` lanes, to consecutive places.
+FB_FN void store_f32(f32* to, Wide::f v, i32 n) {
+  if (n >= FB_LANES) {
+    memcpy(to, &v, sizeof v);
+  } else {
+    for (i32 k = 0; k < n; ++k) to[k] = v[k];
+  }
+}
+FB_FN void store_u8(u8* to, Wide::i v, i32 n) {
+  typedef u8 bytes __attribute__((vector_size(FB_LANES)));
+  bytes b = __builtin_convertvector(v, bytes);
+  if (n >= FB_LANES) {
+    memcpy(to, &b, sizeof b);
+  } else {
+    for (i32 k = 0; k < n; ++k) to[k] = b[k];
+  }
+}
+// The first `n` lanes, to every third place.
+FB_FN void scatter_f32(f32* to, Wide::f v, i32 n) {
+  for (i32 k = 0; k < n; ++k) to[3 * k] = v[k];
+}
+FB_FN void scatter_u8(u8* to, Wide::i v, i32 n) {
+  for (i32 k = 0; k < n; ++k) to[3 * k] = (u8)v[k];
+}
+template <> struct Iota<Wide> {
+  static FB_MEMBER Wide::i get() {
+    Wide::i v = {};
+    for (i32 k = 0; k < FB_LANES; ++k) v[k] = k;
+    return v;
+  }
+};
+
+#endif
+
+// A scalar in every lane. `x - 0` is x for every float, -0 included.
+template <class T> FB_FN typename T::f splat(f32 x) {
+  typename T::f zero = {};
+  return x - zero;
+}
+template <class T> FB_FN typename T::i splat(i32 x) {
+  typename T::i zero = {};
+  return x + zero;
+}
+
+// Lane by lane, so that NaN and signed zero come out the same on every machine:
+// min(a, b) = a < b ? a : b, max(a, b) = a > b ? a : b.
+template <class V> FB_FN V min2(V a, V b) { return a < b ? a : b; }
+template <class V> FB_FN V max2(V a, V b) { return a > b ? a : b; }
+
+// Round half away from zero and saturate to 0..255; NaN is 0. The clamp leaves v >= 0, where
+// trunc(v + 0.49999997) is roundf(v) for every float below 256: 0.49999997f is the float before
+// one half, so that 0.49999997 itself is not rounded up by the addition.
+template <class T> FB_FN typename T::f round_u8(typename T::f v) {
+  typename T::f zero = {};
+  v = min2(max2(v, zero), splat<T>(255.0f));
+  return to_f(to_i(v + 0.49999997f));
+}
+
+// The largest integer not above v, as a float; `v` is within +-2^24.
+template <class T> FB_FN typename T::f floor_small(typename T::f v) {
+  typename T::f t = to_f(to_i(v));
+  return t > v ? t - 1.0f : t;
+}
+
+// Every NaN is stored with the same bits.
+template <class T> FB_FN typename T::f one_nan(typename T::f v) {
+  return v == v ? v : splat<T>(from_bits(0x7FC00000u));
+}
+
+}  // namespace FB_LEVEL

@@ -1,0 +1,150 @@
+//! A walk over a JPEG's markers, without libjpeg: size, kind and EXIF orientation.
+
+use super::Header;
+use super::orient::Orientation;
+use crate::error::{Error, ErrorKind, Result};
+
+const SOI: u8 = 0xD8;
+const EOI: u8 = 0xD9;
+const SOS: u8 = 0xDA;
+const APP1: u8 = 0xE1;
+
+/// The marker segments before the first scan. Ends at SOS or EOI, which it yields, and where the
+/// bytes end or make no sense.
+struct Segments<'a> {
+    rest: &'a [u8],
+    done: bool,
+}
+
+impl<'a> Segments<'a> {
+    fn of(jpeg: &'a [u8]) -> Self {
+        let rest = jpeg.strip_prefix(&[0xFF, SOI]).unwrap_or_default();
+        Segments { rest, done: false }
+    }
+}
+
+impl<'a> Iterator for Segments<'a> {
+    /// Marker and payload; a payload that the file cuts short is as long as the file allows.
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.done {
+            // Like libjpeg: stray bytes before a marker are passed over, and so are fill bytes.
+            let at = self.rest.iter().position(|&b| b == 0xFF)?;
+            self.rest = &self.rest[at..];
+            let at = self.rest.iter().position(|&b| b != 0xFF)?;
+            let marker = self.rest[at];
+            self.rest = &self.rest[at + 1..];
+            match marker {
+                0x00 | 0x01 | 0xD0..=0xD7 => continue, // stuffed byte, TEM, RSTn: no length
+                SOI | EOI => {
+                    self.done = true;
+                    return Some((marker, &[]));
+                }
+                _ => {}
+            }
+            let &[high, low, ..] = self.rest else { return None };
+            let length = usize::from(u16::from_be_bytes([high, low]));
+            self.done = marker == SOS || length < 2;
+            let end = length.clamp(2, self.rest.len());
+            let payload = &self.rest[2..end];
+            self.rest = &self.rest[end..];
+            return Some((marker, payload));
+        }
+        None
+    }
+}
+
+/// Reads the header; every length is checked against `jpeg`, nothing is allocated.
+pub(super) fn read(jpeg: &[u8]) -> Result<Header> {
+    let mut frame: Option<Header> = None;
+    let mut orientation = None;
+    for (marker, payload) in Segments::of(jpeg) {
+        match marker {
+            SOI => return Err(damaged("a second start marker in the header")),
+            EOI => return Err(damaged("no picture before the end marker")),
+            SOS => {
+                let mut header = frame.ok_or_else(|| damaged("a scan before any frame header"))?;
+                header.orientation = orientation.unwrap_or_default();
+                return Ok(header);
+            }
+            APP1 => orientation = orientation.or_else(|| exif_orientation(payload)),
+            // SOF0 to SOF15 without DHT, JPG and DAC.
+            0xC0..=0xCF if !matches!(marker, 0xC4 | 0xC8 | 0xCC) => {
+                let earlier = frame.replace(parse_frame(marker, payload)?);
+                if earlier.is_some() {
+                    return Err(damaged("two frame headers"));
+                }
+            }
+            _ => {}
+        }
+    }
+    Err(Error::new(ErrorKind::Decode, "truncated JPEG: the header does not end"))
+}
+
+/// The orientation alone, upright if there is none or it cannot be read: damaged metadata never
+/// cost a picture.
+pub(super) fn orientation(jpeg: &[u8]) -> Orientation {
+    Segments::of(jpeg)
+        .filter(|&(marker, _)| marker == APP1)
+        .find_map(|(_, payload)| exif_orientation(payload))
+        .unwrap_or_default()
+}
+
+fn parse_frame(marker: u8, payload: &[u8]) -> Result<Header> {
+    let &[precision, h1, h0, w1, w0, components, ref list @ ..] = payload else {
+        return Err(damaged("a frame header that is too short"));
+    };
+    let (width, height) = (u16::from_be_bytes([w1, w0]), u16::from_be_bytes([h1, h0]));
+    if width == 0 || height == 0 || components == 0 {
+        return Err(damaged("a frame header without pixels"));
+    }
+    if list.len() != usize::from(components) * 3 {
+        return Err(damaged("a frame header of the wrong length"));
+    }
+    Ok(Header {
+        format: "jpeg",
+        width: width.into(),
+        height: height.into(),
+        components,
+        precision,
+        progressive: matches!(marker, 0xC2 | 0xC6 | 0xCA | 0xCE),
+        orientation: Orientation::UPRIGHT,
+    })
+}
+
+/// Tag 0x0112 of IFD 0 in an `Exif` APP1 payload. Only that one directory is looked at, so no
+/// chain of offsets can loop.
+fn exif_orientation(app1: &[u8]) -> Option<Orientation> {
+    let tiff = app1.strip_prefix(b"Exif\0\0")?;
+    let little = match tiff.get(..4)? {
+        b"II*\0" => true,
+        b"MM\0*" => false,
+        _ => return None,
+    };
+    let u16_at = |at: usize| -> Option<u16> {
+        let bytes = tiff.get(at..at.checked_add(2)?)?.try_into().ok()?;
+        Some(if little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
+    };
+    let u32_at = |at: usize| -> Option<u32> {
+        let bytes = tiff.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(if little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
+    };
+    let directory = u32_at(4)? as usize;
+    for i in 0..usize::from(u16_at(directory)?) {
+        let entry = directory + 2 + i * 12;
+        if u16_at(entry)? != 0x0112 {
+            continue;
+        }
+        return match u16_at(entry + 2)? {
+            3 => Some(Orientation::from_exif(u16_at(entry + 8)?.into())),
+            4 => Some(Orientation::from_exif(u32_at(entry + 8)?)),
+            _ => None,
+        };
+    }
+    None
+}
+
+fn damaged(what: &str) -> Error {
+    Error::new(ErrorKind::Decode, format!("damaged JPEG: {what}"))
+}

@@ -1,0 +1,97 @@
+//! EXIF orientation: the eight turns of a picture.
+
+use super::Pixels;
+
+/// How a stored picture is turned to stand upright: axes exchanged, then mirrored.
+///
+/// Pixel (x, y) of the upright picture is pixel (u, v) of the stored one, where (u, v) is (y, x)
+/// if `swap` else (x, y), and u, v count from the far edge where `flip_x`, `flip_y` say so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Orientation {
+    swap: bool,
+    flip_x: bool,
+    flip_y: bool,
+}
+
+impl Orientation {
+    /// Stored as it is shown.
+    pub const UPRIGHT: Self = Orientation { swap: false, flip_x: false, flip_y: false };
+
+    /// The turn for EXIF's value; upright for anything outside 1 to 8, as EXIF readers do.
+    pub const fn from_exif(value: u32) -> Self {
+        let (swap, flip_x, flip_y) = match value {
+            2 => (false, true, false),
+            3 => (false, true, true),
+            4 => (false, false, true),
+            5 => (true, false, false),
+            6 => (true, false, true),
+            7 => (true, true, true),
+            8 => (true, true, false),
+            _ => return Self::UPRIGHT,
+        };
+        Orientation { swap, flip_x, flip_y }
+    }
+
+    /// Whether width and height change places.
+    pub const fn swaps(self) -> bool {
+        self.swap
+    }
+
+    /// Writes `stored`, turned upright, to `out`.
+    pub(super) fn apply(self, stored: &Pixels, out: &mut Pixels) {
+        let (w, h) = (stored.width() as usize, stored.height() as usize);
+        let (out_w, out_h) = if self.swap { (h, w) } else { (w, h) };
+        let src = stored.bytes();
+        let dst = out.reset(out_w as u32, out_h as u32);
+        // Squares, since one of the two is walked down its columns.
+        const SIDE: usize = 32;
+        for y0 in (0..out_h).step_by(SIDE) {
+            for x0 in (0..out_w).step_by(SIDE) {
+                for y in y0..(y0 + SIDE).min(out_h) {
+                    for x in x0..(x0 + SIDE).min(out_w) {
+                        let (u, v) = if self.swap { (y, x) } else { (x, y) };
+                        let u = if self.flip_x { w - 1 - u } else { u };
+                        let v = if self.flip_y { h - 1 - v } else { v };
+                        let (from, to) = ((v * w + u) * 3, (y * out_w + x) * 3);
+                        dst[to..to + 3].copy_from_slice(&src[from..from + 3]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A 3 x 2 picture `abc / def`, shown by each value as the EXIF standard's figures draw it.
+    #[test]
+    fn the_eight_turns() {
+        let shown = [
+            (1, "abc/def"),
+            (2, "cba/fed"),
+            (3, "fed/cba"),
+            (4, "def/abc"),
+            (5, "ad/be/cf"),
+            (6, "da/eb/fc"),
+            (7, "fc/eb/da"),
+            (8, "cf/be/ad"),
+            (0, "abc/def"),
+            (9, "abc/def"),
+            (999, "abc/def"),
+        ];
+        let mut stored = Pixels::new();
+        for (pixel, letter) in stored.reset(3, 2).chunks_exact_mut(3).zip("abcdef".bytes()) {
+            pixel.fill(letter);
+        }
+        let mut out = Pixels::new();
+        for (value, expected) in shown {
+            Orientation::from_exif(value).apply(&stored, &mut out);
+            let rows = out.bytes().chunks_exact(out.width() as usize * 3);
+            let rows: Vec<String> =
+                rows.map(|r| r.chunks_exact(3).map(|p| p[0] as char).collect()).collect();
+            assert_eq!(rows.join("/"), expected, "orientation {value}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+/* JPEG to RGB through the libjpeg API of libjpeg-turbo.
+ *
+ * The TurboJPEG API reports the first warning only, and a good picture with stray bytes can give
+ * the same first warning as a cut one. Here every warning is seen by its code, and one that means
+ * lost pixels ends the decode. Errors leave libjpeg by longjmp, which starts and lands in
+ * guarded(), so that no frame but C's is ever jumped over. */
+
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+enum { MAX_WARNINGS = 16, MAX_ROWS = 64 };
+
+/* The same numbers as `Status` in turbo.rs. */
+enum { OK, DAMAGED, TRUNCATED, INCOMPLETE, UNSUPPORTED, TOO_MANY_SCANS, NO_MEMORY };
+
+/* What Rust reads after each call; the same layout as `Report` in turbo.rs. */
+typedef struct {
+  uint32_t width, height, components, precision;
+  uint32_t row;           /* rows finished when decoding ended */
+  uint32_t warning_count; /* of warnings[]; later ones are not kept */
+  int32_t warnings[MAX_WARNINGS];
+  size_t offset; /* bytes taken when decoding ended */
+  char message[JMSG_LENGTH_MAX];
+} report_t;
+
+typedef struct {
+  struct jpeg_decompress_struct c; /* first, so that a callback's cinfo is the handle */
+  struct jpeg_error_mgr errors;
+  struct jpeg_progress_mgr progress;
+  void *(*alloc_small)(j_common_ptr, int, size_t);
+  jmp_buf escape;
+  int status;
+
+  const uint8_t *bytes;
+  size_t length;
+  uint8_t *rows;
+  size_t stride;
+  int max_scans;
+  uint32_t seen; /* bit i: a scan has held component i */
+
+  report_t report;
+} handle_t;
+
+static _Noreturn void fail(handle_t *h, int status)
+{
+  h->status = status;
+  h->report.row = h->c.output_scanline;
+  h->report.offset = h->c.src ? h->length - h->c.src->bytes_in_buffer : 0;
+  (*h->errors.format_message)((j_common_ptr)&h->c, h->report.message);
+  longjmp(h->escape, 1);
+}
+
+static void on_error(j_common_ptr c)
+{
+  switch (c->err->msg_code) {
+  case JERR_ARITH_NOTIMPL:
+  case JERR_BAD_PRECISION:
+  case JERR_CCIR601_NOTIMPL:
+  case JERR_CONVERSION_NOTIMPL:
+  case JERR_FRACT_SAMPLE_NOTIMPL:
+  case JERR_IMAGE_TOO_BIG:
+  case JERR_SOF_UNSUPPORTED:
+    fail((handle_t *)c, UNSUPPORTED);
+  case JERR_NO_BACKING_STORE:
+  case JERR_OUT_OF_MEMORY:
+    fail((handle_t *)c, NO_MEMORY);
+  default:
+    fail((handle_t *)c, DAMAGED);
+  }
+}
+
+static void on_message(j_common_ptr c, int level)
+{
+  handle_t *h = (handle_t *)c;
+  if (level >= 0)
+    return; /* a trace */
+  int code = c->err->msg_code;
+  if (h->report.warning_count < MAX_WARNINGS)
+    h->report.warnings[h->report.warning_count++] = code;
+  switch (code) {
+  case JWRN_JPEG_EOF: /* libjpeg would go on with an invented end marker */
+    fail(h, TRUNCATED);
+  case JWRN_ARITH_BAD_CODE:
+  case JWRN_HIT_MARKER:
+  case JWRN_HUFF_BAD_CODE:
+  case JWRN_MUST_RESYNC:
+    fail(h, DAMAGED);
+  default:
+    break;
+  }
+}
+
+/* Called between rows, in files of several scans only. */
+static void on_progress(j_common_ptr c)
+{
+  handle_t *h = (handle_t *)c;
+  if (h->c.input_scan_number > h->max_scans)
+    fail(h, TOO_MANY_SCANS);
+  for (int i = 0; i < h->c.comps_in_scan; i++)
+    h->seen |= 1u << h->c.cur_comp_info[i]->component_index;
+}
+
+/* libjpeg keeps tables from image to image. A file without tables of its own would then decode
+ * with those of whichever file came before, so everything allocated after the handle is made
+ * lives as long as one image, and rest() forgets it. */
+static void *alloc_for_image(j_common_ptr c, int pool, size_t size)
+{
+  (void)pool;
+  return ((handle_t *)c)->alloc_small(c, JPOOL_IMAGE, size);
+}
+
+static void rest(handle_t *h)
+{
+  jpeg_abort_decompress(&h->c);
+  h->c.output_scanline = 0;
+  memset(h->c.quant_tbl_ptrs, 0, sizeof h->c.quant_tbl_ptrs);
+  memset(h->c.dc_huff_tbl_ptrs, 0, sizeof h->c.dc_huff_tbl_ptrs);
+  memset(h->c.ac_huff_tbl_ptrs, 0, sizeof h->c.ac_huff_tbl_ptrs);
+}
+
+static int guarded(handle_t *h, void (*work)(handle_t *))
+{
+  h->status = OK;
+  if (setjmp(h->escape) == 0)
+    work(h);
+  else
+    rest(h);
+  return h->status;
+}
+
+static void create(handle_t *h)
+{
+  static const uint8_t none = 0;
+  jpeg_create_decompress(&h->c);
+  jpeg_mem_src(&h->c, &none, 1); /* makes the source, which outlives images */
+  h->progress.progress_monitor = on_progress;
+  h->alloc_small = h->c.mem->alloc_small;
+  h->c.mem->alloc_small = alloc_for_image;
+}
+
+static void read_header(handle_t *h)
+{
+  jpeg_mem_src(&h->c, h->bytes, (unsigned long)h->length);
+  jpeg_read_header(&h->c, TRUE);
+  h->report.width = h->c.image_width;
+  h->report.height = h->c.image_height;
+  h->report.components = (uint32_t)h->c.num_components;
+  h->report.precision = (uint32_t)h->c.data_precision;
+}
+
+/* Ink as Adobe stores it, 255 for none, to RGB by Pillow's rule: key less its share of the ink. */
+static void cmyk_to_rgb(const JSAMPLE *in, uint8_t *out, JDIMENSION width)
+{
+  for (; width > 0; width--, in += 4, out += 3)
+    for (int i = 0; i < 3; i++) {
+      int share = (255 - in[i]) * in[3] + 128;
+      out[i] = (uint8_t)(in[3] - (((share >> 8) + share) >> 8));
+    }
+}
+
+/* Whether every component has data: libjpeg fills one that no scan held with gray and says
+ * nothing. */
+static boolean complete(const handle_t *h)
+{
+  const struct jpeg_decompress_struct *c = &h->c;
+  if (c->progress && h->seen != (1u << c->num_components) - 1)
+    return FALSE;
+  for (int i = 0; c->coef_bits && i < c->num_components; i++)
+    if (c->coef_bits[i][0] < 0)
+      return FALSE;
+  return TRUE;
+}
+
+static void read_rows(handle_t *h)
+{
+  struct jpeg_decompress_struct *c = &h->c;
+  boolean ink = c->num_components == 4;
+  c->out_color_space = ink ? JCS_CMYK : JCS_RGB;
+  c->dct_method = JDCT_ISLOW;
+  c->do_fancy_upsampling = TRUE;
+  c->progress = jpeg_has_multiple_scans(c) ? &h->progress : NULL;
+  h->seen = 0;
+  jpeg_start_decompress(c);
+
+  if (ink) {
+    JSAMPARRAY row = (*c->mem->alloc_sarray)((j_common_ptr)c, JPOOL_IMAGE, c->output_width * 4, 1);
+    while (c->output_scanline < c->output_height) {
+      uint8_t *out = h->rows + c->output_scanline * h->stride;
+      if (jpeg_read_scanlines(c, row, 1) == 1)
+        cmyk_to_rgb(row[0], out, c->output_width);
+    }
+  } else {
+    while (c->output_scanline < c->output_height) {
+      JSAMPROW rows[MAX_ROWS];
+      JDIMENSION n = c->output_height - c->output_scanline;
+      n = n < MAX_ROWS ? n : MAX_ROWS;
+      for (JDIMENSION i = 0; i < n; i++)
+        rows[i] = h->rows + (c->output_scanline + i) * h->stride;
+      jpeg_read_scanlines(c, rows, n);
+    }
+  }
+
+  if (!complete(h))
+    fail(h, INCOMPLETE);
+  jpeg_finish_decompress(c);
+  rest(h);
+}
+
+/* A handle that takes at most `max_memory` bytes for one image's coefficients; NULL without
+ * memory. */
+handle_t *forebay_jpeg_new(size_t max_memory, uint32_t max_scans)
+{
+  handle_t *h = calloc(1, sizeof *h);
+  if (!h)
+    return NULL;
+  h->c.err = jpeg_std_error(&h->errors);
+  h->errors.error_exit = on_error;
+  h->errors.emit_message = on_message;
+  h->max_scans = max_scans < INT32_MAX ? (int)max_scans : INT32_MAX;
+  if (guarded(h, create) != OK) {
+    jpeg_destroy_decompress(&h->c);
+    free(h);
+    return NULL;
+  }
+  h->c.mem->max_memory_to_use = (long)max_memory;
+  return h;
+}
+
+void forebay_jpeg_free(handle_t *h)
+{
+  jpeg_destroy_decompress(&h->c);
+  free(h);
+}
+
+/* Reads up to the first scan. `bytes` must live until the rows are read or another header is. */
+int forebay_jpeg_header(handle_t *h, const uint8_t *bytes, size_t length)
+{
+  rest(h);
+  h->bytes = bytes;
+  h->length = length;
+  h->report.warning_count = 0;
+  return guarded(h, read_header);
+}
+
+/* After forebay_jpeg_header: writes `height` rows of `width` RGB pixels, `stride` bytes apart. */
+int forebay_jpeg_rows(handle_t *h, uint8_t *rows, size_t stride)
+{
+  h->rows = rows;
+  h->stride = stride;
+  return guarded(h, read_rows);
+}
+
+const report_t *forebay_jpeg_report(const handle_t *h)
+{
+  return &h->report;
+}

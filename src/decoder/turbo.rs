@@ -1,0 +1,150 @@
+//! JPEG through libjpeg-turbo: the Rust side of turbo.c.
+#![allow(unsafe_code)]
+
+use super::{Limits, Pixels};
+use crate::error::{Error, ErrorKind, Result};
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr::NonNull;
+use turbojpeg_sys as _; // Links the static libjpeg that turbo.c calls.
+
+const MAX_WARNINGS: usize = 16;
+const JMSG_LENGTH_MAX: usize = 200;
+
+/// What a call ended with; the numbers of turbo.c.
+mod status {
+    use std::ffi::c_int;
+    pub(super) const OK: c_int = 0;
+    pub(super) const DAMAGED: c_int = 1;
+    pub(super) const TRUNCATED: c_int = 2;
+    pub(super) const INCOMPLETE: c_int = 3;
+    pub(super) const UNSUPPORTED: c_int = 4;
+    pub(super) const TOO_MANY_SCANS: c_int = 5;
+}
+
+/// `report_t` of turbo.c.
+#[repr(C)]
+struct Report {
+    width: u32,
+    height: u32,
+    components: u32,
+    precision: u32,
+    row: u32,
+    warning_count: u32,
+    warnings: [i32; MAX_WARNINGS],
+    offset: usize,
+    message: [c_char; JMSG_LENGTH_MAX],
+}
+
+#[repr(C)]
+struct Raw {
+    _private: [u8; 0],
+}
+
+unsafe extern "C" {
+    fn forebay_jpeg_new(max_memory: usize, max_scans: u32) -> *mut Raw;
+    fn forebay_jpeg_free(handle: *mut Raw);
+    fn forebay_jpeg_header(handle: *mut Raw, bytes: *const u8, length: usize) -> c_int;
+    fn forebay_jpeg_rows(handle: *mut Raw, rows: *mut u8, stride: usize) -> c_int;
+    fn forebay_jpeg_report(handle: *const Raw) -> *const Report;
+}
+
+/// A libjpeg decompressor that decodes one image after another. An image's result never depends
+/// on those before it.
+pub(super) struct Turbo {
+    raw: NonNull<Raw>,
+    limits: Limits,
+}
+
+// SAFETY: the handle is plain memory that only its owner touches; libjpeg ties nothing to a thread.
+unsafe impl Send for Turbo {}
+
+impl Drop for Turbo {
+    fn drop(&mut self) {
+        // SAFETY: `raw` came from forebay_jpeg_new and is freed once.
+        unsafe { forebay_jpeg_free(self.raw.as_ptr()) }
+    }
+}
+
+impl Turbo {
+    pub(super) fn new(limits: Limits) -> Result<Self> {
+        // A progressive image holds a 2-byte coefficient a sample: 8 bytes a pixel for four
+        // components, before padding to whole blocks. The rest is small.
+        let memory = limits.pixels.saturating_mul(12).saturating_add(16 << 20);
+        let memory = usize::try_from(memory).unwrap_or(usize::MAX).min(isize::MAX as usize);
+        // SAFETY: takes numbers only.
+        let raw = unsafe { forebay_jpeg_new(memory, limits.scans) };
+        let raw = NonNull::new(raw)
+            .ok_or_else(|| Error::new(ErrorKind::Limit, "out of memory for a JPEG decoder"))?;
+        Ok(Turbo { raw, limits })
+    }
+
+    /// Decodes `bytes` as they lie (EXIF orientation not applied); gives the codes of warnings.
+    pub(super) fn decode(&mut self, bytes: &[u8], out: &mut Pixels) -> Result<Vec<i32>> {
+        let raw = self.raw.as_ptr();
+        // SAFETY: `bytes` is readable for its length and outlives both calls below; libjpeg keeps
+        // the pointer, but every use starts with another header.
+        let status = unsafe { forebay_jpeg_header(raw, bytes.as_ptr(), bytes.len()) };
+        if status != status::OK {
+            return Err(self.error(status, bytes.len()));
+        }
+        let &Report { width, height, precision, .. } = self.report();
+        if precision != 8 {
+            let text = format!("unsupported JPEG: {precision}-bit samples; only 8-bit are decoded");
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
+        self.limits.check_pixels(width, height)?;
+        let stride = width as usize * 3;
+        let rows = out.reset(width, height);
+        assert_eq!(rows.len(), stride * height as usize);
+        // SAFETY: `rows` is writable for height * stride bytes, the header read above says so
+        // many rows of so many pixels, and the decode is unscaled.
+        let status = unsafe { forebay_jpeg_rows(raw, rows.as_mut_ptr(), stride) };
+        if status != status::OK {
+            return Err(self.error(status, bytes.len()));
+        }
+        let report = self.report();
+        Ok(report.warnings[..report.warning_count as usize].to_vec())
+    }
+
+    fn report(&self) -> &Report {
+        // SAFETY: points into the live handle, which only calls through `&mut self` change.
+        unsafe { &*forebay_jpeg_report(self.raw.as_ptr()) }
+    }
+
+    fn error(&self, status: c_int, len: usize) -> Error {
+        let report = self.report();
+        // SAFETY: libjpeg's format_message ends its text with a NUL within the array.
+        let text = unsafe { CStr::from_ptr(report.message.as_ptr()) }.to_string_lossy();
+        let text = text.trim_start_matches("Corrupt JPEG data: ");
+        let &Report { row, height, offset, .. } = report;
+        match status {
+            status::TRUNCATED if row > 0 && row == height => {
+                Error::new(ErrorKind::Decode, "truncated JPEG: the end marker is missing")
+            }
+            status::TRUNCATED if row > 0 => {
+                let text = format!("truncated JPEG: {len} bytes hold {row} of {height} rows");
+                Error::new(ErrorKind::Decode, text)
+            }
+            status::TRUNCATED => {
+                let text = format!("truncated JPEG: the data end after {len} bytes");
+                Error::new(ErrorKind::Decode, text)
+            }
+            status::DAMAGED => {
+                let text = format!("damaged JPEG: {text} (near byte {offset} of {len})");
+                Error::new(ErrorKind::Decode, text)
+            }
+            status::INCOMPLETE => {
+                Error::new(ErrorKind::Decode, "damaged JPEG: a colour component has no data")
+            }
+            status::UNSUPPORTED => {
+                Error::new(ErrorKind::Unsupported, format!("unsupported JPEG: {text}"))
+            }
+            status::TOO_MANY_SCANS => {
+                let most = self.limits.scans;
+                let text = format!("progressive JPEG of more than {most} scans, the limit");
+                Error::new(ErrorKind::Limit, text)
+            }
+            _ => Error::new(ErrorKind::Limit, format!("JPEG over the memory limit: {text}")),
+        }
+    }
+}

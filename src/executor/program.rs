@@ -1,0 +1,239 @@
+//! A compiled plan bound to the CPU: runs one sample from decoded pixels to its places in a batch.
+#![allow(unsafe_code)]
+
+use crate::decoder::Pixels;
+use crate::device::cpu::Cpu;
+use crate::device::{Device, Kernel};
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::op::Extent;
+use crate::graph::plan::Plan;
+use crate::graph::program::{self, Fault, Image, MAX_PIXELS, Resolved};
+use crate::graph::spec::Spec;
+use crate::tensor::{Buffer, DType, Layout};
+
+/// What a batch needs to know of an output.
+#[derive(Debug, Clone)]
+pub struct OutputInfo {
+    /// Its name in the batch.
+    pub name: String,
+    /// Order of axes.
+    pub layout: Layout,
+    /// Element type.
+    pub dtype: DType,
+    /// Rows and columns, where they are the same for all samples.
+    pub fixed: Option<(u32, u32)>,
+    /// What would make them so, for error messages.
+    pub shape_step_hint: String,
+}
+
+/// A plan and the device that runs it. Shared by threads.
+pub struct Program {
+    plan: Plan,
+    outputs: Vec<OutputInfo>,
+    cpu: Cpu,
+}
+
+/// One thread's state: what `resolve` found for the current sample, and images between passes.
+#[derive(Default)]
+pub struct Scratch {
+    images: Vec<Image>,
+    resolved: Vec<Resolved>,
+    buffers: Vec<Buffer>,
+}
+
+/// `ResolveArgs` of kernels/resolve.cu.
+#[repr(C)]
+pub(crate) struct ResolveArgs {
+    pub(crate) scalars: *const program::Scalar,
+    pub(crate) passes: *const program::Pass,
+    pub(crate) steps: *const program::Step,
+    pub(crate) samples: *const u64,
+    pub(crate) images: *mut Image,
+    pub(crate) resolved: *mut Resolved,
+    pub(crate) status: *mut u32,
+    pub(crate) seed: u64,
+    pub(crate) epoch: u32,
+    pub(crate) n_scalars: u32,
+    pub(crate) n_passes: u32,
+    pub(crate) n_images: u32,
+    pub(crate) n_samples: u32,
+}
+
+/// `AugmentArgs` of kernels/augment.cu.
+#[repr(C)]
+pub(crate) struct AugmentArgs {
+    pub(crate) resolved: *const Resolved,
+    pub(crate) images: *const Image,
+    pub(crate) n_passes: u32,
+    pub(crate) n_images: u32,
+    pub(crate) n_samples: u32,
+    pub(crate) number: u32,
+    pub(crate) pass: program::Pass,
+    pub(crate) tiles: u32,
+}
+
+impl Program {
+    /// Checks and compiles `spec` for the best level of this CPU.
+    pub fn new(spec: &Spec) -> Result<Program> {
+        let cpu = Cpu::best().ok_or_else(|| {
+            Error::new(ErrorKind::Device, "this CPU is older than x86-64-v2 (SSE4.2, POPCNT)")
+        })?;
+        Ok(Self::with(Plan::compile(spec, crate::ops::ALL)?, cpu))
+    }
+
+    /// A plan on a given level.
+    pub fn with(plan: Plan, cpu: Cpu) -> Program {
+        let describe = |output: &crate::graph::plan::OutputPlan| {
+            let image = &plan.images[output.image];
+            OutputInfo {
+                name: output.name.clone(),
+                layout: image.layout,
+                dtype: image.dtype,
+                fixed: match image.extent {
+                    Extent::Fixed(h, w) => Some((h, w)),
+                    _ => None,
+                },
+                shape_step_hint: match &image.extent {
+                    Extent::Grown(step) => format!("keep_size = true in step \"{step}\", or a crop"),
+                    _ => "a crop step".into(),
+                },
+            }
+        };
+        Program { outputs: plan.outputs.iter().map(describe).collect(), plan, cpu }
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The device's name.
+    pub fn device(&self) -> String {
+        self.cpu.name()
+    }
+
+    /// The outputs in order.
+    pub fn outputs(&self) -> &[OutputInfo] {
+        &self.outputs
+    }
+
+    /// Evaluates draws, predicates, matrices and the size of every image of sample `id`, whose
+    /// decoded image has `width` columns and `height` rows.
+    ///
+    /// # Errors
+    /// When a step cannot work on an image of that size, with its name.
+    pub fn resolve(
+        &self,
+        scratch: &mut Scratch,
+        seed: u64,
+        epoch: u32,
+        id: u64,
+        width: u32,
+        height: u32,
+    ) -> Result<()> {
+        let pixels = u64::from(width) * u64::from(height);
+        if pixels > MAX_PIXELS || pixels == 0 {
+            return Err(Error::new(
+                ErrorKind::Limit,
+                format!("an image of {width}x{height} pixels is beyond the limit of {MAX_PIXELS}"),
+            ));
+        }
+        let plan = &self.plan;
+        scratch.images.resize(plan.images.len(), Image::default());
+        scratch.resolved.resize(plan.passes.len(), bytemuck::Zeroable::zeroed());
+        scratch.images[0] = Image { data: 0, width: width as i32, height: height as i32 };
+        let mut status = 0;
+        let args = ResolveArgs {
+            scalars: plan.scalars.as_ptr(),
+            passes: plan.passes.as_ptr(),
+            steps: plan.steps.as_ptr(),
+            samples: &id,
+            images: scratch.images.as_mut_ptr(),
+            resolved: scratch.resolved.as_mut_ptr(),
+            status: &mut status,
+            seed,
+            epoch,
+            n_scalars: plan.scalars.len() as u32,
+            n_passes: plan.passes.len() as u32,
+            n_images: plan.images.len() as u32,
+            n_samples: 1,
+        };
+        // SAFETY: the plan's tables are consistent by construction (registers below
+        // MAX_REGISTERS, points and maps below their maxima, images and steps in range), and the
+        // two tables written have one entry for each image and pass of the one sample.
+        unsafe { self.cpu.launch(Kernel::Resolve, (&raw const args).cast(), 0..1) };
+        match Fault::of(status) {
+            None => Ok(()),
+            Some((fault, name)) => Err(self.fault(fault, width, height).at_step(&plan.names[name])),
+        }
+    }
+
+    fn fault(&self, fault: Fault, width: u32, height: u32) -> Error {
+        let text = match fault {
+            Fault::Crop => "the crop is larger than the image with its padding; give it padding \
+                            or a smaller size"
+                .to_string(),
+            Fault::Operand => "its two images have different sizes".to_string(),
+            Fault::Size => format!("its result would have no pixels or more than {MAX_PIXELS}"),
+        };
+        Error::new(ErrorKind::Shape, format!("{text} (decoded size {width}x{height})"))
+    }
+
+    /// Rows and columns of an output of the resolved sample.
+    pub fn output_size(&self, scratch: &Scratch, output: usize) -> (u32, u32) {
+        let image = scratch.images[self.plan.outputs[output].image];
+        (image.height as u32, image.width as u32)
+    }
+
+    /// Runs the passes of the resolved sample over `pixels`. `outs[k]` is output k's place:
+    /// rows x columns x 3 elements, aligned to the element.
+    ///
+    /// # Panics
+    /// When `pixels` or a place has not the size that [`Program::resolve`] found.
+    pub fn run(&self, scratch: &mut Scratch, pixels: &Pixels, outs: &mut [&mut [u8]]) {
+        let plan = &self.plan;
+        let decoded = &mut scratch.images[0];
+        assert_eq!(
+            (decoded.width as u32, decoded.height as u32),
+            (pixels.width(), pixels.height()),
+            "resolved for another image"
+        );
+        // Pixels carry the tail of readable bytes that kernels ask of a source.
+        decoded.data = pixels.bytes().as_ptr() as u64;
+        scratch.buffers.resize_with(plan.images.len(), Buffer::new);
+        for (k, image) in plan.images.iter().enumerate().skip(1) {
+            let size = scratch.images[k];
+            let bytes = size.width as usize * size.height as usize * 3 * image.dtype.size();
+            let data = match plan.outputs.iter().position(|output| output.image == k) {
+                Some(output) => {
+                    let out = &mut *outs[output];
+                    assert_eq!(out.len(), bytes, "a place of another size");
+                    assert!(out.as_ptr() as usize % image.dtype.size() == 0, "unaligned place");
+                    out.as_mut_ptr()
+                }
+                None => {
+                    let buffer = &mut scratch.buffers[k];
+                    buffer.resize(bytes + program::TAIL);
+                    buffer.as_mut_ptr()
+                }
+            };
+            scratch.images[k].data = data as u64;
+        }
+        for (number, &pass) in plan.passes.iter().enumerate() {
+            let args = AugmentArgs {
+                resolved: scratch.resolved.as_ptr(),
+                images: scratch.images.as_ptr(),
+                n_passes: plan.passes.len() as u32,
+                n_images: plan.images.len() as u32,
+                n_samples: 1,
+                number: number as u32,
+                pass,
+                tiles: 0,
+            };
+            // SAFETY: every image has the size that `resolve` wrote beside its pointer, checked
+            // above for pixels and outputs and made so for buffers; sources are decoded pixels or
+            // buffers, which carry a tail; a pass writes an image that nothing else uses.
+            unsafe { self.cpu.launch(Kernel::Augment, (&raw const args).cast(), 0..1) };
+        }
+    }
+}

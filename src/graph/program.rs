@@ -1,0 +1,201 @@
+//! The structures that the kernels read, as `kernels/program.cuh` declares them. Both sides assert
+//! sizes, so that a change on one is an error on the other.
+#![allow(missing_docs)] // The fields are described in kernels/program.cuh.
+
+use bytemuck::{Pod, Zeroable};
+
+/// Registers of a sample's scalar program.
+pub const MAX_REGISTERS: usize = 256;
+/// Pointwise operations of a pass.
+pub const MAX_POINTS: usize = 24;
+/// Flips and crops before, and as many after, the gather of a pass.
+pub const MAX_MAPS: usize = 4;
+/// Pixels of an image between passes.
+pub const MAX_PIXELS: u64 = 1 << 27;
+/// Bytes that a source image carries past its end, since kernels read wide.
+pub const TAIL: usize = 64;
+/// The guard of a step that is always taken.
+pub const NO_GUARD: u16 = 0xFFFF;
+
+/// Operations on numbers: `enum Op` of the kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Op {
+    Add,
+    Sub,
+    Rsub,
+    Mul,
+    Div,
+    Rdiv,
+    Min,
+    Max,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Eq,
+    Ne,
+    And,
+    Or,
+    Neg,
+    Not,
+    Round,
+    Const,
+    Unit,
+    Normal,
+}
+
+pub const STEP_POINT: u8 = 0;
+pub const STEP_AFFINE: u8 = 1;
+pub const STEP_CROP: u8 = 2;
+pub const STEP_FLIP: u8 = 3;
+
+pub const FLAG_LINEAR: u8 = 1;
+pub const FLAG_GROW: u8 = 2;
+pub const FLAG_ROUND: u8 = 4;
+pub const FLAG_RANDOM: u8 = 8;
+pub const FLAG_IMAGE: u8 = 16;
+pub const FLAG_HORIZONTAL: u8 = 32;
+pub const FLAG_VERTICAL: u8 = 64;
+pub const FLAG_F32: u8 = 128;
+
+/// What lies beyond an image's edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Border {
+    /// The edge pixel.
+    Clamp,
+    /// A fill value.
+    Constant,
+    /// The image mirrored about the centre of its edge pixel.
+    Reflect,
+}
+
+/// One instruction of the scalar program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Scalar {
+    pub op: u16,
+    pub dst: u16,
+    pub a: u16,
+    pub b: u16,
+    pub value: u32,
+    pub element: u32,
+}
+
+/// A guarded step of a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Step {
+    pub kind: u8,
+    pub op: u8,
+    pub flags: u8,
+    pub border: u8,
+    pub guard: u16,
+    pub name: u16,
+    pub regs: [u16; 8],
+    pub height: i32,
+    pub width: i32,
+    pub padding: i32,
+    pub draw: u32,
+}
+
+/// One pass over the pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Pass {
+    pub source: u16,
+    pub dest: u16,
+    pub source_type: u8,
+    pub dest_type: u8,
+    pub dest_layout: u8,
+    pub unused: u8,
+    pub first_step: u32,
+    pub steps: u32,
+}
+
+/// An image in memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Image {
+    pub data: u64,
+    pub width: i32,
+    pub height: i32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Map {
+    pub sign: i32,
+    pub offset: i32,
+    pub n: i32,
+    pub border: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Point {
+    pub op: u16,
+    pub flags: u16,
+    pub image: u32,
+    pub value: [f32; 3],
+}
+
+/// One sample's pass, as `resolve` writes it and `augment` reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Resolved {
+    pub source_width: i32,
+    pub source_height: i32,
+    pub view_width: i32,
+    pub view_height: i32,
+    pub out_width: i32,
+    pub out_height: i32,
+    pub gather: u8,
+    pub border: u8,
+    pub pre: u8,
+    pub post: u8,
+    pub points: u32,
+    pub fill: f32,
+    pub m: [f32; 8],
+    pub pre_x: [Map; MAX_MAPS],
+    pub pre_y: [Map; MAX_MAPS],
+    pub post_x: [Map; MAX_MAPS],
+    pub post_y: [Map; MAX_MAPS],
+    pub point: [Point; MAX_POINTS],
+}
+
+/// What `resolve` found wrong with a sample: `enum Fault` of the kernels, in the status word's
+/// upper half; the lower half is the step's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The crop is larger than the padded image.
+    Crop,
+    /// The two images of an operation have different sizes.
+    Operand,
+    /// The result would have no pixels, or more than [`MAX_PIXELS`].
+    Size,
+}
+
+impl Fault {
+    /// The fault and the step's name in a status word; `None` where it is 0.
+    pub fn of(status: u32) -> Option<(Fault, usize)> {
+        let fault = match status >> 16 {
+            0 => return None,
+            1 => Fault::Crop,
+            2 => Fault::Operand,
+            _ => Fault::Size,
+        };
+        Some((fault, (status & 0xFFFF) as usize))
+    }
+}
+
+const _: () = {
+    assert!(size_of::<Scalar>() == 16);
+    assert!(size_of::<Step>() == 40);
+    assert!(size_of::<Pass>() == 16);
+    assert!(size_of::<Image>() == 16);
+    assert!(size_of::<Map>() == 16);
+    assert!(size_of::<Point>() == 20);
+    assert!(size_of::<Resolved>() == 804);
+};

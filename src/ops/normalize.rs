@@ -1,0 +1,39 @@
+//! `normalize`: to zero mean and unit deviation, f32.
+//!
+//! ```text
+//! out = (in / scale − mean) / std      three rounded operations
+//! ```
+//!
+//! `mean` and `std` are a number or three, in units of `scale`, which is 255 by default; `std` is
+//! above 0.
+
+use crate::error::{Error, Result};
+use crate::graph::args::Args;
+use crate::graph::op::{Build, NodeId, Operator};
+use crate::graph::program::Op;
+
+pub(super) struct Normalize;
+
+impl Operator for Normalize {
+    fn name(&self) -> &'static str {
+        "normalize"
+    }
+
+    fn args(&self) -> &'static [&'static str] {
+        &["mean", "std", "scale"]
+    }
+
+    fn build(&self, build: &mut Build, input: NodeId, args: &mut Args<'_>) -> Result<NodeId> {
+        let mean = args.channels(build, "mean", None)?;
+        let std = args.channels(build, "std", None)?;
+        let scale = args.channels(build, "scale", Some(255.0))?;
+        for (name, channels) in [("std", std), ("scale", scale)] {
+            if channels.iter().any(|&s| build.constant_value(s).is_some_and(|v| v <= 0.0)) {
+                return Err(Error::spec(format!("{name} must be above 0")));
+            }
+        }
+        let unit = build.point_scalars(input, Op::Div, scale);
+        let centred = build.point_scalars(unit, Op::Sub, mean);
+        Ok(build.point_scalars(centred, Op::Div, std))
+    }
+}
