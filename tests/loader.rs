@@ -236,8 +236,8 @@ fn an_epoch_goes_on_where_it_stood() {
     assert_eq!(whole.len(), 7);
     for step in 0..=7 {
         let mut loader = load(&drawn(), &source, &options);
-        let begun = loader.epoch(5).take(step).map(|b| samples(&b.unwrap())).count();
-        assert_eq!(begun, step);
+        let begun: Vec<_> = loader.epoch(5).take(step).map(|b| samples(&b.unwrap())).collect();
+        assert!(begun == whole[..step]);
         let position = loader.position();
         let next = if step == 7 { (6, 0) } else { (5, step) };
         assert_eq!(position, Position { epoch: next.0, step: next.1 });
@@ -340,20 +340,19 @@ fn a_panic_is_an_error() {
 #[test]
 fn leaving_early_waits_for_no_one() {
     let source = Source::new(4000, |id| {
-        std::thread::sleep(Duration::from_millis(if id < 10 { 0 } else { 5 }));
+        std::thread::sleep(Duration::from_millis(if id < 100 { 0 } else { 5 }));
         Ok((SIDE, SIDE))
     });
-    let mut loader = load(&decode_only(), &source, &options(10, 2));
+    let mut loader = load(&decode_only(), &source, &options(100, 2));
     let start = Instant::now();
-    loader.epoch(0).next().unwrap().unwrap();
-    for _ in 0..50 {
+    for _ in 0..20 {
         drop(loader.epoch(0));
         loader.epoch(0).next().unwrap().unwrap();
     }
     drop(loader);
-    // All that was ahead would be 51 x 40 samples of 5 ms on two threads.
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
-    assert!(source.reads.load(Relaxed) < 51 * 40);
+    // What was ahead, 20 times 400 samples of 5 ms on two threads, would take 20 seconds.
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(source.reads.load(Relaxed) < 20 * 200);
     assert_eq!(Arc::strong_count(&source), 1, "its threads are gone");
 }
 
@@ -431,7 +430,7 @@ fn memory_stays_flat() {
     let grown = resident().saturating_sub(before);
     assert_eq!(loader.stats().grown_slots, 0);
     // Other tests of this process allocate too; a slot or buffer a batch would be 400 MiB.
-    assert!(grown < 100 << 10, "{grown} KiB more after 17 epochs");
+    assert!(grown < 200 << 10, "{grown} KiB more after 17 epochs");
 }
 
 /// The whole way: JPEG files on a disk, a list, the decoder.

@@ -4,6 +4,7 @@ use super::orient::Orientation;
 use super::{Header, Limits, Pixels};
 use crate::error::{Error, ErrorKind, Result};
 use image::{ColorType, ImageDecoder, ImageError, ImageFormat, ImageReader};
+use std::error::Error as _;
 use std::io::Cursor;
 
 /// What a file is, judged by its first bytes; names and extensions lie.
@@ -217,11 +218,13 @@ fn orientation(decoder: &mut impl ImageDecoder) -> Orientation {
 }
 
 fn failure(error: ImageError, format: ImageFormat) -> Error {
-    let kind = match &error {
-        ImageError::Unsupported(_) => ErrorKind::Unsupported,
-        ImageError::Limits(_) => ErrorKind::Limit,
-        _ => ErrorKind::Decode,
+    let (kind, what) = match &error {
+        ImageError::Unsupported(_) => (ErrorKind::Unsupported, "unsupported"),
+        ImageError::Limits(_) => (ErrorKind::Limit, "over a limit:"),
+        _ => (ErrorKind::Decode, "damaged"),
     };
-    let text = error.to_string().replace(['\n', '\r'], " ");
-    Error::new(kind, format!("cannot decode {}: {text}", name(format)))
+    // The source is the decoder's own message, without a preamble that names the format again.
+    let text = error.source().map_or_else(|| error.to_string(), |source| source.to_string());
+    let text = text.replace(char::is_control, " ");
+    Error::new(kind, format!("{what} {}: {}", name(format), text.trim_end_matches('.')))
 }

@@ -72,8 +72,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Twice the largest photo in ImageNet (61 million pixels), files of 256 MiB, and ten times the
-    /// scans that common encoders write.
+    /// 128 million pixels, more than any photo of ImageNet; files of 256 MiB; and ten times the
+    /// scans that libjpeg writes.
     fn default() -> Self {
         Limits { pixels: 128_000_000, bytes: 256 << 20, scans: 100 }
     }
@@ -117,7 +117,8 @@ pub struct Header {
     pub width: u32,
     /// Rows as stored, before `orientation`.
     pub height: u32,
-    /// Samples a pixel: 1 gray, 2 gray and alpha, 3 colour, 4 with alpha or (JPEG) CMYK.
+    /// Samples a pixel, a palette resolved: 1 gray, 2 gray and alpha, 3 colour, 4 with alpha or
+    /// (JPEG) CMYK.
     pub components: u8,
     /// Bits a sample.
     pub precision: u8,

@@ -18,7 +18,7 @@
 
 enum { MAX_WARNINGS = 16, MAX_ROWS = 64 };
 
-/* The same numbers as `Status` in turbo.rs. */
+/* The same numbers as `status` in turbo.rs. */
 enum { OK, DAMAGED, TRUNCATED, INCOMPLETE, UNSUPPORTED, TOO_MANY_SCANS, NO_MEMORY };
 
 /* What Rust reads after each call; the same layout as `Report` in turbo.rs. */
@@ -30,6 +30,7 @@ typedef struct {
   size_t offset; /* bytes taken when decoding ended */
   char message[JMSG_LENGTH_MAX];
 } report_t;
+_Static_assert(sizeof(report_t) == 88 + sizeof(size_t) + 200, "turbo.rs checks the same sum");
 
 typedef struct {
   struct jpeg_decompress_struct c; /* first, so that a callback's cinfo is the handle */
@@ -117,6 +118,7 @@ static void *alloc_for_image(j_common_ptr c, int pool, size_t size)
   return ((handle_t *)c)->alloc_small(c, JPOOL_IMAGE, size);
 }
 
+/* Frees all that the last image took. */
 static void rest(handle_t *h)
 {
   jpeg_abort_decompress(&h->c);
@@ -126,6 +128,7 @@ static void rest(handle_t *h)
   memset(h->c.ac_huff_tbl_ptrs, 0, sizeof h->c.ac_huff_tbl_ptrs);
 }
 
+/* Runs `work`; a failure inside it comes back here. */
 static int guarded(handle_t *h, void (*work)(handle_t *))
 {
   h->status = OK;

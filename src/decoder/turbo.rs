@@ -35,6 +35,8 @@ struct Report {
     message: [c_char; JMSG_LENGTH_MAX],
 }
 
+const _: () = assert!(size_of::<Report>() == 88 + size_of::<usize>() + 200);
+
 #[repr(C)]
 struct Raw {
     _private: [u8; 0],
@@ -122,7 +124,7 @@ impl Turbo {
                 Error::new(ErrorKind::Decode, "truncated JPEG: the end marker is missing")
             }
             status::TRUNCATED if row > 0 => {
-                let text = format!("truncated JPEG: {len} bytes hold {row} of {height} rows");
+                let text = format!("truncated JPEG: {len} bytes end near row {row} of {height}");
                 Error::new(ErrorKind::Decode, text)
             }
             status::TRUNCATED => {

@@ -148,17 +148,14 @@ impl Job {
     fn first_error(&self) -> Option<Error> {
         let failure = lock(&self.failure).take();
         let end = failure.as_ref().map_or(self.places.len(), |(position, _)| *position);
-        if self.mixed.load(Relaxed) {
-            let outputs = self.outputs();
-            let differs = |position: &usize| {
-                let (first, other) = (&self.sizes[..outputs], position * outputs);
-                let output = (0..outputs)
-                    .find(|&k| first[k].load(Relaxed) != self.sizes[other + k].load(Relaxed))?;
-                Some((*position, output))
-            };
-            if let Some((position, output)) = (1..end).find_map(|p| differs(&p)) {
-                return Some(self.sizes_differ(position, output));
-            }
+        let other_size = |position: usize| {
+            let differs = |&output: &usize| self.size(position, output) != self.size(0, output);
+            (0..self.outputs()).find(differs).map(|output| (position, output))
+        };
+        if self.mixed.load(Relaxed)
+            && let Some((position, output)) = (1..end).find_map(other_size)
+        {
+            return Some(self.sizes_differ(position, output));
         }
         failure.map(|(position, error)| {
             let id = self.places[position].id;
@@ -169,8 +166,7 @@ impl Job {
     fn sizes_differ(&self, position: usize, output: usize) -> Error {
         let describe = |position: usize| {
             let id = self.places[position].id;
-            let cell = &self.sizes[position * self.outputs() + output];
-            let Size { height, width } = Size::unpack(cell.load(Relaxed));
+            let Size { height, width } = self.size(position, output);
             let place = self.shared.reader.place(id);
             format!("sample {id} ({}) is {width}x{height}", place.display())
         };
@@ -183,6 +179,10 @@ impl Job {
             info.shape_step_hint
         );
         Error::new(ErrorKind::Shape, message)
+    }
+
+    fn size(&self, position: usize, output: usize) -> Size {
+        Size::unpack(self.sizes[position * self.outputs() + output].load(Relaxed))
     }
 
     fn outputs(&self) -> usize {
@@ -201,6 +201,6 @@ fn caught<R>(f: impl FnOnce() -> R) -> Result<R> {
 }
 
 /// A lock whose data are whole even where a thread panicked while it held it.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Reader;
 use crate::reader::sampler::Place;
 use crate::stats::{Counters, Stats};
-use job::{Job, lock};
+use job::Job;
 use pool::Pool;
 use program::Program;
 use ring::{Ring, Size};

@@ -129,8 +129,6 @@ fn cut_headers_are_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-
     #[test]
     fn mutated_files_never_panic(
         kind in 0..kinds().len(),

@@ -9,6 +9,12 @@ mod shared;
 use forebay::decoder::{Decoder, Info, Limits, Pixels};
 use forebay::{ErrorKind, Result};
 
+/// A decoder may move to the thread that uses it.
+const _: () = {
+    const fn send<T: Send>() {}
+    send::<Decoder>();
+};
+
 /// Decodes with a fresh decoder.
 fn decode(bytes: &[u8]) -> Result<(Pixels, Info)> {
     decode_within(Limits::default(), bytes)
