@@ -61,6 +61,8 @@ pub(crate) fn build_gpu() {
             println!("searched for NVRTC: {reason}");
         }
         Ok(nvrtc) => {
+            let (major, minor) = nvrtc.version;
+            println!("cargo::rustc-env=FOREBAY_NVRTC={major}.{minor}");
             let headers = headers();
             let headers: Vec<_> =
                 headers.iter().map(|(n, text)| (n.as_str(), text.as_str())).collect();

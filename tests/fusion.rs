@@ -53,7 +53,10 @@ fn any_op() -> impl Strategy<Value = Step> {
             "brightness_contrast",
             &[
                 ("brightness", uniform(0.5, 1.5, false)),
-                ("contrast", Arg::Draw { dist: Dist::Normal { mean: 1.0, std: 0.3 }, per_channel: true }),
+                (
+                    "contrast",
+                    Arg::Draw { dist: Dist::Normal { mean: 1.0, std: 0.3 }, per_channel: true }
+                ),
             ],
         )),
         Just(step("normalize", &[("mean", Arg::Number(0.4)), ("std", Arg::Number(0.25))])),

@@ -16,6 +16,9 @@ pub struct Image {
 /// All of them; empty where the build found no NVRTC.
 pub static IMAGES: &[Image] = include!(concat!(env!("OUT_DIR"), "/gpu_images.rs"));
 
+/// The NVRTC that compiled them, `13.0`; `None` where the build found none.
+pub const NVRTC: Option<&str> = option_env!("FOREBAY_NVRTC");
+
 #[cfg(test)]
 mod tests {
     use super::*;

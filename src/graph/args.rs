@@ -240,7 +240,7 @@ pub(super) fn draw_channels(
     per_channel: bool,
 ) -> Result<Channels> {
     let draw = build.draw(name)?;
-    let mut element = |build: &mut Build, k: u32| match dist {
+    let element = |build: &mut Build, k: u32| match dist {
         Dist::Uniform { lo, hi } => {
             let (u, lo, width) = (build.unit(draw, k), build.constant(lo), build.constant(hi - lo));
             let scaled = build.apply(Op::Mul, u, width);
