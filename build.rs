@@ -2,6 +2,8 @@
 
 #[path = "build/kernels.rs"]
 mod kernels;
+#[path = "build/nvrtc.rs"]
+mod nvrtc;
 #[path = "build/torch.rs"]
 mod torch;
 #[path = "build/turbo.rs"]
@@ -9,6 +11,7 @@ mod turbo;
 
 fn main() {
     kernels::build_host();
+    kernels::build_gpu();
     turbo::build();
     torch::link();
 }

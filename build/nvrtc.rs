@@ -14,7 +14,8 @@ use libloading::Library;
 const OLDEST: (c_int, c_int) = (12, 8);
 
 /// Machine code for the GPUs that are out there, and PTX for those to come.
-pub const ARCHITECTURES: [&str; 6] = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120", "compute_120"];
+pub(crate) const ARCHITECTURES: [&str; 6] =
+    ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120", "compute_120"];
 
 /// The float rules that make a GPU's values those of the host, and the log of registers and spills.
 const OPTIONS: [&CStr; 6] = [
@@ -27,11 +28,11 @@ const OPTIONS: [&CStr; 6] = [
 ];
 
 /// NVRTC, loaded. Threads may share it.
-pub struct Nvrtc {
+pub(crate) struct Nvrtc {
     /// The library's file.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Major and minor, as in CUDA 13.0.
-    pub version: (c_int, c_int),
+    pub(crate) version: (c_int, c_int),
     api: Api,
     // Unloaded last: the functions of `api` live here.
     _library: Library,
@@ -39,16 +40,16 @@ pub struct Nvrtc {
 }
 
 /// A kernel file, compiled.
-pub struct Compiled {
+pub(crate) struct Compiled {
     /// A cubin for `sm_*`; PTX text without its final NUL for `compute_*`.
-    pub image: Vec<u8>,
+    pub(crate) image: Vec<u8>,
     /// Warnings, and for a cubin each kernel's registers, stack and spills.
-    pub log: String,
+    pub(crate) log: String,
 }
 
 /// Finds NVRTC in `CUDA_HOME`, beside the PyTorch of `LIBTORCH` (where its wheels put it), or in
 /// `/usr/local/cuda`. The error names every folder that was searched and what was wrong there.
-pub fn find() -> Result<Nvrtc, String> {
+pub(crate) fn find() -> Result<Nvrtc, String> {
     let mut folders = Vec::new();
     for variable in ["CUDA_HOME", "CUDA_PATH"] {
         println!("cargo::rerun-if-env-changed={variable}");
@@ -107,7 +108,8 @@ fn load(folder: &Path) -> Result<Nvrtc, String> {
 
 /// A folder's entries by name, so that the choice among several is always the same.
 fn entries(folder: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let mut paths: Vec<_> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     paths.sort();
     paths
 }
@@ -115,15 +117,27 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 impl Nvrtc {
     /// Compiles `source` for `arch` (of [`ARCHITECTURES`]). `name` stands in messages; `headers`
     /// are the (name, text) pairs that its `#include "name"` may ask for: no file is read.
-    pub fn compile(&self, name: &str, source: &str, headers: &[(&str, &str)], arch: &str) -> Result<Compiled, String> {
+    pub(crate) fn compile(
+        &self,
+        name: &str,
+        source: &str,
+        headers: &[(&str, &str)],
+        arch: &str,
+    ) -> Result<Compiled, String> {
         let [name, source, arch_option] =
-            [name.to_owned(), source.to_owned(), format!("--gpu-architecture={arch}")].map(CString::new);
-        let (name, source, arch_option) = (name.map_err(text)?, source.map_err(text)?, arch_option.map_err(text)?);
+            [name.to_owned(), source.to_owned(), format!("--gpu-architecture={arch}")]
+                .map(CString::new);
+        let (name, source, arch_option) =
+            (name.map_err(text)?, source.map_err(text)?, arch_option.map_err(text)?);
         let mut strings = Vec::new();
         for (header, content) in headers {
-            strings.push((CString::new(*header).map_err(text)?, CString::new(*content).map_err(text)?));
+            strings.push((
+                CString::new(*header).map_err(text)?,
+                CString::new(*content).map_err(text)?,
+            ));
         }
-        let (names, contents): (Vec<_>, Vec<_>) = strings.iter().map(|(n, c)| (n.as_ptr(), c.as_ptr())).unzip();
+        let (names, contents): (Vec<_>, Vec<_>) =
+            strings.iter().map(|(n, c)| (n.as_ptr(), c.as_ptr())).unzip();
         let count = c_int::try_from(headers.len()).map_err(text)?;
 
         let mut program = Program { api: &self.api, handle: ptr::null_mut() };
@@ -143,7 +157,8 @@ impl Nvrtc {
         let mut options = vec![arch_option.as_ptr()];
         options.extend(OPTIONS.map(CStr::as_ptr));
         // SAFETY: the handle is a live program, and `options` holds that many strings.
-        let status = unsafe { (self.api.compile)(program.handle, options.len() as c_int, options.as_ptr()) };
+        let status =
+            unsafe { (self.api.compile)(program.handle, options.len() as c_int, options.as_ptr()) };
         let log = program.read(self.api.log_size, self.api.log)?;
         let log = String::from_utf8_lossy(&log).trim_end_matches(['\0', '\n']).to_owned();
         self.api.check(status).map_err(|error| format!("{error} for {arch}\n{log}"))?;
@@ -192,7 +207,14 @@ type Strings = *const *const c_char;
 struct Api {
     version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int,
     error: unsafe extern "C" fn(c_int) -> *const c_char,
-    create: unsafe extern "C" fn(*mut *mut c_void, *const c_char, *const c_char, c_int, Strings, Strings) -> c_int,
+    create: unsafe extern "C" fn(
+        *mut *mut c_void,
+        *const c_char,
+        *const c_char,
+        c_int,
+        Strings,
+        Strings,
+    ) -> c_int,
     compile: unsafe extern "C" fn(*mut c_void, c_int, Strings) -> c_int,
     destroy: unsafe extern "C" fn(*mut *mut c_void) -> c_int,
     log_size: GetSize,

@@ -8,7 +8,7 @@ use std::env;
 /// torch-sys has found libtorch already (in `LIBTORCH`) and hands its lib folder on as metadata.
 /// The run path goes to all targets because cargo has none for the unit tests of a library alone;
 /// a program that calls nothing in libtorch still does not load it.
-pub fn link() {
+pub(crate) fn link() {
     if env::var_os("CARGO_FEATURE_TRAIN").is_none() {
         return;
     }

@@ -117,12 +117,11 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let e = &*self.0;
-        if let Some(path) = &e.path {
-            write!(f, "{}", path.display())?;
-            if let Some(line) = e.line {
-                write!(f, ":{line}")?;
-            }
-            f.write_str(": ")?;
+        match (&e.path, e.line) {
+            (Some(path), Some(line)) => write!(f, "{}:{line}: ", path.display())?,
+            (Some(path), None) => write!(f, "{}: ", path.display())?,
+            (None, Some(line)) => write!(f, "line {line}: ")?,
+            (None, None) => {}
         }
         if let Some(step) = &e.step {
             write!(f, "step \"{step}\": ")?;

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)] // `launch` is an unsafe method; nothing here calls it.
 
 pub mod cpu;
+pub mod images;
 
 use std::ffi::c_void;
 use std::ops::Range;

@@ -31,6 +31,8 @@ pub struct Program {
     plan: Plan,
     outputs: Vec<OutputInfo>,
     cpu: Cpu,
+    /// Threads a block, where kernels run by their GPU entry.
+    grid: Option<u32>,
 }
 
 /// One thread's state: what `resolve` found for the current sample, and images between passes.
@@ -94,12 +96,21 @@ impl Program {
                     _ => None,
                 },
                 shape_step_hint: match &image.extent {
-                    Extent::Grown(step) => format!("keep_size = true in step \"{step}\", or a crop"),
+                    Extent::Grown(step) => {
+                        format!("keep_size = true in step \"{step}\", or a crop")
+                    }
                     _ => "a crop step".into(),
                 },
             }
         };
-        Program { outputs: plan.outputs.iter().map(describe).collect(), plan, cpu }
+        Program { outputs: plan.outputs.iter().map(describe).collect(), plan, cpu, grid: None }
+    }
+
+    /// The same through the kernels' GPU entries, walked thread by thread over the grid that a
+    /// launch with blocks of `threads` would have: how tests see on the host what a GPU runs.
+    #[must_use]
+    pub fn on_grid(self, threads: u32) -> Program {
+        Program { grid: Some(threads), ..self }
     }
 
     /// The plan.
@@ -161,7 +172,7 @@ impl Program {
         // SAFETY: the plan's tables are consistent by construction (registers below
         // MAX_REGISTERS, points and maps below their maxima, images and steps in range), and the
         // two tables written have one entry for each image and pass of the one sample.
-        unsafe { self.cpu.launch(Kernel::Resolve, (&raw const args).cast(), 0..1) };
+        unsafe { self.launch(Kernel::Resolve, (&raw const args).cast(), 1) };
         match Fault::of(status) {
             None => Ok(()),
             Some((fault, name)) => Err(self.fault(fault, width, height).at_step(&plan.names[name])),
@@ -228,12 +239,29 @@ impl Program {
                 n_samples: 1,
                 number: number as u32,
                 pass,
-                tiles: 0,
+                tiles: self.tiles(scratch.images[usize::from(pass.dest)]),
             };
             // SAFETY: every image has the size that `resolve` wrote beside its pointer, checked
             // above for pixels and outputs and made so for buffers; sources are decoded pixels or
             // buffers, which carry a tail; a pass writes an image that nothing else uses.
-            unsafe { self.cpu.launch(Kernel::Augment, (&raw const args).cast(), 0..1) };
+            unsafe { self.launch(Kernel::Augment, (&raw const args).cast(), args.tiles) };
+        }
+    }
+
+    /// Blocks that the grid has for one image: `augment` gives a thread four pixels.
+    fn tiles(&self, image: Image) -> u32 {
+        let strips = (image.width as u32 * image.height as u32).div_ceil(4);
+        strips.div_ceil(self.grid.unwrap_or(256))
+    }
+
+    /// # Safety
+    /// As [`Device::launch`], for one sample.
+    unsafe fn launch(&self, kernel: Kernel, args: *const std::ffi::c_void, blocks: u32) {
+        match self.grid {
+            // SAFETY: the caller's promise.
+            None => unsafe { self.cpu.launch(kernel, args, 0..1) },
+            // SAFETY: the caller's promise; entries check the grid's rounding.
+            Some(threads) => unsafe { self.cpu.launch_grid(kernel, args, blocks, threads) },
         }
     }
 }

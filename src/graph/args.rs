@@ -107,12 +107,7 @@ impl Args<'_> {
     }
 
     /// One number for all channels, in the forms of [`Args::channels`].
-    pub fn scalar(
-        &self,
-        build: &mut Build,
-        name: &str,
-        default: Option<f32>,
-    ) -> Result<ScalarId> {
+    pub fn scalar(&self, build: &mut Build, name: &str, default: Option<f32>) -> Result<ScalarId> {
         let [r, g, b] = self.channels(build, name, default)?;
         if r == g && g == b {
             return Ok(r);
@@ -182,8 +177,11 @@ impl Args<'_> {
     /// `border` and `fill`. Giving `fill` alone means a constant border.
     pub fn border(&self, build: &mut Build) -> Result<(Border, ScalarId)> {
         let fill = self.scalar(build, "fill", Some(0.0))?;
-        let words =
-            [("clamp", Border::Clamp), ("constant", Border::Constant), ("reflect", Border::Reflect)];
+        let words = [
+            ("clamp", Border::Clamp),
+            ("constant", Border::Constant),
+            ("reflect", Border::Reflect),
+        ];
         let border = match (self.has("border"), self.has("fill")) {
             (false, true) => Border::Constant,
             _ => self.choice("border", &words)?,
@@ -244,8 +242,7 @@ pub(super) fn draw_channels(
     let draw = build.draw(name)?;
     let mut element = |build: &mut Build, k: u32| match dist {
         Dist::Uniform { lo, hi } => {
-            let (u, lo, width) =
-                (build.unit(draw, k), build.constant(lo), build.constant(hi - lo));
+            let (u, lo, width) = (build.unit(draw, k), build.constant(lo), build.constant(hi - lo));
             let scaled = build.apply(Op::Mul, u, width);
             build.apply(Op::Add, scaled, lo)
         }
@@ -254,8 +251,7 @@ pub(super) fn draw_channels(
             build.apply(Op::Lt, u, p)
         }
         Dist::Normal { mean, std } => {
-            let (z, mean, std) =
-                (build.normal(draw, k), build.constant(mean), build.constant(std));
+            let (z, mean, std) = (build.normal(draw, k), build.constant(mean), build.constant(std));
             let scaled = build.apply(Op::Mul, z, std);
             build.apply(Op::Add, scaled, mean)
         }

@@ -88,8 +88,7 @@ impl<'a> Checker<'a> {
             None => before,
         };
         self.build.enter(name);
-        let predicate =
-            step.when.as_ref().map(|when| self.predicate(when, name)).transpose()?;
+        let predicate = step.when.as_ref().map(|when| self.predicate(when, name)).transpose()?;
         match &step.body {
             Body::Op { op, args } => {
                 let operator = self.operator(op)?;
@@ -175,8 +174,9 @@ impl<'a> Checker<'a> {
             Some(DType::U8) => self.build.round(node),
             Some(DType::F32) => self.build.float(node),
             Some(DType::I64) => {
-                return Err(Error::spec("dtype of an image must be \"u8\" or \"f32\"")
-                    .at_step(name));
+                return Err(
+                    Error::spec("dtype of an image must be \"u8\" or \"f32\"").at_step(name)
+                );
             }
         };
         Ok(match output.layout {

@@ -69,8 +69,7 @@ impl Plan {
 }
 
 fn lower(checked: Checked, fuse: bool) -> Result<Plan> {
-    let decoded =
-        ImagePlan { dtype: DType::U8, layout: Layout::Hwc, extent: Extent::Decoded };
+    let decoded = ImagePlan { dtype: DType::U8, layout: Layout::Hwc, extent: Extent::Decoded };
     let mut lowering = Lowering {
         build: checked.build,
         fuse,
@@ -332,7 +331,8 @@ impl Lowering {
     fn encode(&self, step: &GuardedStep, registers: &Registers) -> program::Step {
         let (node, _, name) = &self.build.nodes[step.node.0 as usize];
         let reg = |scalar: ScalarId| registers.number[&scalar];
-        let mut out = program::Step { guard: NO_GUARD, name: *name, ..bytemuck::Zeroable::zeroed() };
+        let mut out =
+            program::Step { guard: NO_GUARD, name: *name, ..bytemuck::Zeroable::zeroed() };
         if let Some(guard) = step.guard {
             out.guard = reg(guard);
         }
@@ -391,8 +391,7 @@ impl Lowering {
 
 /// Both paths behind a choice: the one that is passes behind carries its image through unchanged.
 fn join(passes: &mut [Building], a: State, a_float: bool, b: State, b_float: bool) -> State {
-    let (ahead, behind, float) =
-        if a.pass >= b.pass { (a, b, b_float) } else { (b, a, a_float) };
+    let (ahead, behind, float) = if a.pass >= b.pass { (a, b, b_float) } else { (b, a, a_float) };
     for pass in &mut passes[behind.pass..ahead.pass] {
         pass.float |= float;
     }

@@ -1,7 +1,10 @@
 //! The frozen description of a pipeline. A pipeline file ([`super::file`]) and the fluent builder
 //! ([`super::builder`]) both yield it; [`super::plan`] compiles it.
 
-use super::expr::Expr;
+use super::expr::{Expr, is_name};
+use super::nearest::quote;
+use super::number::{Shortest, widen};
+use crate::error::{Error, Result};
 use crate::policy::LastBatch;
 use crate::tensor::{DType, Layout};
 
@@ -196,5 +199,82 @@ impl Default for ReaderSpec {
 impl Default for DecoderSpec {
     fn default() -> Self {
         DecoderSpec { device: Placement::Cpu, exact: false, split: 4096 }
+    }
+}
+
+impl Dist {
+    /// Checks the parameters: finite, the range not turned round, the probability between 0 and
+    /// 1, the deviation not negative.
+    ///
+    /// # Errors
+    /// Names the distribution as a pipeline file writes it.
+    pub fn check(self) -> Result<()> {
+        let (what, parameters) = match self {
+            Dist::Uniform { lo, hi } => ("uniform", vec![lo, hi]),
+            Dist::Bernoulli { p } => return check_probability("bernoulli", p),
+            Dist::Normal { mean, std } => ("normal", vec![mean, std]),
+        };
+        if let Some(bad) = parameters.iter().find(|v| !v.is_finite()) {
+            return Err(Error::spec(format!("{what} takes finite numbers, not {bad}")));
+        }
+        match self {
+            Dist::Uniform { lo, hi } if lo > hi => {
+                let [lo, hi] = [lo, hi].map(|v| Shortest(widen(v)));
+                let message = format!("uniform = [{lo}, {hi}] is turned round, write [{hi}, {lo}]");
+                Err(Error::spec(message))
+            }
+            Dist::Normal { std, .. } if std < 0.0 => {
+                let std = Shortest(widen(std));
+                Err(Error::spec(format!("normal: the standard deviation {std} is negative")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Condition {
+    /// Checks the probability where there is one.
+    ///
+    /// # Errors
+    /// Where it is not between 0 and 1.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Condition::Probability(p) => check_probability("probability", *p),
+            Condition::Draw(_) | Condition::Expr(_) => Ok(()),
+        }
+    }
+}
+
+fn check_probability(key: &str, p: f32) -> Result<()> {
+    if (0.0..=1.0).contains(&p) {
+        return Ok(());
+    }
+    Err(Error::spec(format!("{key} = {} is not between 0 and 1", Shortest(widen(p)))))
+}
+
+/// The name of an unnamed step: the `op` itself for the first of its kind, `rotate_2` for the
+/// second. Steps are counted in the order of the file, those of a branch before what follows it;
+/// a step with `then` or `else` counts as `when`.
+pub fn default_name(op: &str, ordinal: usize) -> String {
+    if ordinal == 1 { op.to_owned() } else { format!("{op}_{ordinal}") }
+}
+
+impl Output {
+    /// Checks the name, which files of a dump begin with: letters, digits and `_`, and none of
+    /// the names that every batch has.
+    ///
+    /// # Errors
+    /// Says what a name must be.
+    pub fn check_name(&self) -> Result<()> {
+        match self.name.as_str() {
+            name @ ("labels" | "ids" | "valid") => {
+                Err(Error::spec(format!("every batch has {name}, call the output something else")))
+            }
+            name if is_name(name) => Ok(()),
+            name => {
+                let name = quote(name);
+                Err(Error::spec(format!("{name} cannot name an output: letters, digits and _ do")))
+            }
+        }
     }
 }

@@ -52,10 +52,8 @@ impl Operator for Affine {
         if build.constant_value(scale).is_some_and(|s| s <= 0.0) {
             return Err(Error::spec("scale must be above 0"));
         }
-        let shear = [
-            args.scalar(build, "shear_x", Some(0.0))?,
-            args.scalar(build, "shear_y", Some(0.0))?,
-        ];
+        let shear =
+            [args.scalar(build, "shear_x", Some(0.0))?, args.scalar(build, "shear_y", Some(0.0))?];
         let linear = linear(args)?;
         let (border, fill) = args.border(build)?;
         let grow = false;

@@ -29,9 +29,9 @@ impl Operator for Expression {
         let mut lookup = |build: &mut Build, word: &str| args.lookup(build, input, word);
         match evaluate(build, &expr, &mut lookup)? {
             Value::Image(image) => Ok(image),
-            Value::Scalars(_) => Err(Error::spec(format!(
-                "\"{expr}\" reads no image; x is the step's input"
-            ))),
+            Value::Scalars(_) => {
+                Err(Error::spec(format!("\"{expr}\" reads no image; x is the step's input")))
+            }
         }
     }
 }

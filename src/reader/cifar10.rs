@@ -25,18 +25,8 @@ const TRAIN: &[&str] = &[
     "data_batch_5.bin",
 ];
 const VALID: &[&str] = &["test_batch.bin"];
-const CLASSES: [&str; 10] = [
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-];
+const CLASSES: [&str; 10] =
+    ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
 
 /// The train or valid part of CIFAR-10; hands out pixels as they lie in the file, without decoding.
 pub struct Cifar10 {

@@ -34,7 +34,9 @@ impl FileList {
     pub fn open(root: &Path, list: &str, follow_links: bool) -> Result<FileList> {
         let path = root.join(list);
         if let Some(what) = leaves(list.as_bytes()) {
-            return Err(Error::new(ErrorKind::Data, format!("the list's name {what}")).at_path(list));
+            return Err(
+                Error::new(ErrorKind::Data, format!("the list's name {what}")).at_path(list)
+            );
         }
         let name = CString::new(list)
             .map_err(|_| Error::new(ErrorKind::Data, "the list's name holds a NUL byte"))?;
@@ -217,8 +219,8 @@ fn read_classes(dir: &Root, root: &Path, list: &str) -> Result<Vec<String>> {
 
 /// Names of classes, one a line; blank lines at the end are left out.
 pub(super) fn parse_names(text: &[u8]) -> Result<Vec<String>> {
-    let text = std::str::from_utf8(text)
-        .map_err(|_| Error::new(ErrorKind::Data, "is not UTF-8 text"))?;
+    let text =
+        std::str::from_utf8(text).map_err(|_| Error::new(ErrorKind::Data, "is not UTF-8 text"))?;
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text).trim_ascii_end();
     let name = |(line, name): (usize, &str)| match name.trim() {
         "" => Err(Error::new(ErrorKind::Data, "a class without a name").at_line(line as u64 + 1)),
@@ -266,7 +268,8 @@ mod tests {
 
     #[test]
     fn blank_lines_count_as_lines() {
-        let expected = [("a", 0, 3), ("b", 1, 4), ("b", 2, 6)].map(|(n, l, i)| (n.to_string(), l, i));
+        let expected =
+            [("a", 0, 3), ("b", 1, 4), ("b", 2, 6)].map(|(n, l, i)| (n.to_string(), l, i));
         assert_eq!(parsed(b"\n \t\r\na 0\nb 1\n\nb 2\n\n"), expected);
     }
 
@@ -281,7 +284,10 @@ mod tests {
             ("a -1", "labels.txt:3: the label is \"-1\", expected an integer from 0 up"),
             ("a +1", "labels.txt:3: the label is \"+1\", expected an integer from 0 up"),
             ("a 1.5", "labels.txt:3: the label is \"1.5\", expected an integer from 0 up"),
-            ("a 9223372036854775808", "labels.txt:3: the label \"9223372036854775808\" is too large"),
+            (
+                "a 9223372036854775808",
+                "labels.txt:3: the label \"9223372036854775808\" is too large",
+            ),
             (
                 "/etc/passwd 0",
                 "labels.txt:3: the name \"/etc/passwd\" is absolute; names are relative to the data directory",
@@ -290,7 +296,10 @@ mod tests {
                 "a/../../b 0",
                 "labels.txt:3: the name \"a/../../b\" has a \"..\"; names stay in the data directory",
             ),
-            (".. 0", "labels.txt:3: the name \"..\" has a \"..\"; names stay in the data directory"),
+            (
+                ".. 0",
+                "labels.txt:3: the name \"..\" has a \"..\"; names stay in the data directory",
+            ),
             ("a\0b 0", "labels.txt:3: a NUL byte in the name: the list must be UTF-8 text"),
         ];
         for (line, expected) in cases {

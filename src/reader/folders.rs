@@ -116,7 +116,9 @@ impl Folders {
     fn is_directory(&self, name: &CStr) -> Result<bool> {
         match self.root.list(name) {
             Ok(_) => Ok(true),
-            Err(_) if std::fs::metadata(self.path.join(as_path(name))).is_ok_and(|m| !m.is_dir()) => {
+            Err(_)
+                if std::fs::metadata(self.path.join(as_path(name))).is_ok_and(|m| !m.is_dir()) =>
+            {
                 Ok(false)
             }
             Err(e) => Err(e),

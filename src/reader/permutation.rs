@@ -178,8 +178,12 @@ mod tests {
             }
         }
         // A value never follows itself; each key fills a row and a column once.
-        let pairs: Vec<u32> =
-            pairs.iter().enumerate().filter(|&(at, _)| at % (n + 1) != 0).map(|(_, &c)| c).collect();
+        let pairs: Vec<u32> = pairs
+            .iter()
+            .enumerate()
+            .filter(|&(at, _)| at % (n + 1) != 0)
+            .map(|(_, &c)| c)
+            .collect();
         let free = (n - 1) as f64;
         for (what, counts, freedom) in [
             ("position by value", &places, free * free),

@@ -236,8 +236,7 @@ mod tests {
     fn without_shuffle_the_order_is_the_lists() {
         let config = SamplerConfig { shuffle: false, ..config(10, 4, 1, LastBatch::Pad) };
         let ids: Vec<_> = batches(&at_rank(config, 0), 5).concat();
-        let expected: Vec<_> =
-            (0..12).map(|i| Place { id: i % 10, valid: i < 10 }).collect();
+        let expected: Vec<_> = (0..12).map(|i| Place { id: i % 10, valid: i < 10 }).collect();
         assert_eq!(ids, expected);
         // The last global batch of two ranks is dealt: 8 and 9 to one each, not both to the first.
         let config = SamplerConfig { last_batch: LastBatch::Partial, ..config };

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 /// The folder of real data beside the project, where there is one; else says so and gives `None`.
 pub fn shared(what: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("FOREBAY_SHARED").map(PathBuf::from).unwrap_or_else(|| {
-        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared"))
-    });
+    let root = std::env::var_os("FOREBAY_SHARED")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")));
     let path = root.join("data").join(what);
     if path.exists() {
         return Some(path);

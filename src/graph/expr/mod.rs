@@ -17,7 +17,7 @@
 
 mod parse;
 
-
+use super::number::Shortest;
 use std::fmt;
 
 /// A parsed expression; `Display` prints text that parses back to the same tree.
@@ -195,7 +195,7 @@ impl Expr {
 
     fn print_bare(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Expr::Number(value) => write!(f, "{value:?}"),
+            Expr::Number(value) => write!(f, "{}", Shortest(*value)),
             Expr::Name(name) => f.write_str(name),
             Expr::Channels(items) => print_list(f, "[", &[&*items[0], &*items[1], &*items[2]], "]"),
             Expr::Unary(Unary::Neg, a) => {

@@ -383,11 +383,11 @@ mod tests {
             let two = (a.clone(), b.clone(), prop::sample::select(BINARY.as_slice()));
             let dtype = prop_oneof![Just(DType::U8), Just(DType::F32)];
             prop_oneof![
-                one.prop_map(|(a, op)| Expr::Unary(op, a)),
+                1 => one.prop_map(|(a, op)| Expr::Unary(op, a)),
                 4 => two.prop_map(|(a, b, op)| Expr::Binary(op, a, b)),
-                (a.clone(), b.clone(), c.clone()).prop_map(|(r, g, b)| Expr::Channels([r, g, b])),
-                (a.clone(), b, c).prop_map(|(a, lo, hi)| Expr::Clamp(a, lo, hi)),
-                (a, dtype).prop_map(|(a, dtype)| Expr::Cast(a, dtype)),
+                1 => (a.clone(), b.clone(), c.clone()).prop_map(|(r, g, b)| Expr::Channels([r, g, b])),
+                1 => (a.clone(), b, c).prop_map(|(a, lo, hi)| Expr::Clamp(a, lo, hi)),
+                1 => (a, dtype).prop_map(|(a, dtype)| Expr::Cast(a, dtype)),
             ]
         })
     }
