@@ -1,6 +1,8 @@
 use forebay::graph::builder::{Border, Graph, Image};
 use forebay::graph::file::{parse, print};
+use forebay::graph::plan::Plan;
 use forebay::graph::spec::{DecoderSpec, Placement, Spec};
+use forebay::ops::ALL;
 use forebay::policy::LastBatch;
 use forebay::tensor::DType;
 
@@ -23,12 +25,13 @@ fn built(build: impl FnOnce(&Graph, Image) -> Image) -> Result<Spec, String> {
     g.spec().map_err(|error| error.to_string())
 }
 
-/// The builder yields what `file` reads as, and its spec prints back.
+/// The builder yields what `file` reads as; its spec prints back and compiles.
 fn assert_same(build: impl FnOnce(&Graph, Image) -> Image, file: &str) {
     let spec = built(build).unwrap();
     let expected = parse(file).unwrap();
     assert_eq!(spec, expected, "\n{}\n{}", print(&spec), print(&expected));
     assert_eq!(parse(&print(&spec)).unwrap(), spec);
+    Plan::compile(&spec, ALL).unwrap();
 }
 
 #[test]
@@ -73,6 +76,7 @@ fn the_course_in_rust_and_in_toml() {
     "#;
     let spec = g.spec().unwrap();
     assert_eq!(spec, parse(file).unwrap(), "{}", print(&spec));
+    Plan::compile(&spec, ALL).unwrap();
 }
 
 #[test]
@@ -180,7 +184,7 @@ fn draws_of_one_step_stay_in_it_and_others_are_shared() {
             let coin = g.chance(0.5).named("coin");
             let u = g.uniform(0.0, 1.0);
             let angle = &u * 30.0 - 15.0;
-            let x = g.when(&coin, &x, |x| g.rotate(x, angle));
+            let x = g.when(&coin, &x, |x| g.rotate(x, angle).keep_size(true));
             let x = g.when(u.lt(0.25).and(coin.not()), &x, |x| g.flip_horizontal(x));
             // Once in a step, though twice in its expression.
             let n = g.normal(0.0, 2.0);
@@ -198,6 +202,7 @@ fn draws_of_one_step_stay_in_it_and_others_are_shared() {
         op = "rotate"
         when = "coin"
         angle = { expr = "draw_1 * 30 - 15" }
+        keep_size = true
         [[step]]
         op = "flip"
         when = { expr = "draw_1 < 0.25 and not coin" }
@@ -260,14 +265,15 @@ fn branches_nest_and_see_what_is_outside() {
     assert_same(
         |g, x| {
             let flipped = g.flip_horizontal(&x);
-            let base = g.rotate(&flipped, 10.0);
+            let base = g.affine(&flipped, 10.0);
             g.when_else(
                 g.chance(0.25),
                 &base,
                 |x| {
-                    let x = g.when(g.chance(0.5), x, |x| g.rotate(x, 20.0));
-                    let x = g.when_else(g.chance(0.5), &x, Image::clone, |x| x - 1.0);
-                    g.when(g.chance(0.1), &x, |x| g.rotate(&g.flip_vertical(x), 30.0))
+                    let x = g.when(g.chance(0.5), x, |x| g.affine(x, 20.0));
+                    let x =
+                        g.when_else(g.chance(0.5), &x, Image::clone, |x| (x - 1.0).cast(DType::U8));
+                    g.when(g.chance(0.1), &x, |x| g.affine(&g.flip_vertical(x), 30.0))
                 },
                 |_| flipped.clone(),
             )
@@ -277,16 +283,16 @@ fn branches_nest_and_see_what_is_outside() {
         op = "flip"
         name = "flip"
         [[step]]
-        op = "rotate"
+        op = "affine"
         angle = 10
         [[step]]
         when = { probability = 0.25 }
         then = [
-            { op = "rotate", when = { probability = 0.5 }, angle = 20 },
-            { when = { probability = 0.5 }, else = [{ op = "expr", expr = "x - 1" }] },
+            { op = "affine", when = { probability = 0.5 }, angle = 20 },
+            { when = { probability = 0.5 }, else = [{ op = "expr", expr = "cast(x - 1, u8)" }] },
             { when = { probability = 0.1 }, then = [
                 { op = "flip", horizontal = false, vertical = true },
-                { op = "rotate", angle = 30 },
+                { op = "affine", angle = 30 },
             ] },
         ]
         else = [{ op = "expr", from = "flip", expr = "x" }]

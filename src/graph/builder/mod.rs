@@ -35,7 +35,7 @@ mod fold;
 mod ops;
 mod value;
 
-pub use ops::Border;
+pub use super::program::Border;
 pub use value::{Argument, Image, Operand, Scalar, ScalarOperand};
 
 use super::expr::{Binary, Unary, is_name};

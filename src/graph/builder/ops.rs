@@ -1,17 +1,6 @@
 //! The operators as methods: each adds a step by its name in pipeline files.
 
-use super::{Argument, Graph, Image, Kind};
-
-/// What a gather reads beyond the edge of its source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Border {
-    /// The nearest pixel of the edge.
-    Clamp,
-    /// The value given by [`Image::fill`].
-    Constant,
-    /// The image mirrored at the edge.
-    Reflect,
-}
+use super::{Argument, Border, Graph, Image, Kind};
 
 impl From<Border> for Argument {
     fn from(border: Border) -> Self {
@@ -127,7 +116,7 @@ impl Image {
         self.with("border", border)
     }
 
-    /// The value outside the image under [`Border::Constant`].
+    /// The value outside the image, which makes the border constant.
     #[must_use]
     pub fn fill(&self, value: impl Into<Argument>) -> Image {
         self.with("fill", value)
