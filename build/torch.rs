@@ -1,4 +1,4 @@
-//! Where libtorch lies, for the dynamic loader.
+//! How programs that use libtorch link to it.
 
 use std::env;
 
@@ -6,7 +6,7 @@ use std::env;
 /// any directory without environment variables.
 ///
 /// torch-sys has found libtorch already (in `LIBTORCH`) and hands its lib folder on as metadata.
-/// The run path goes to all targets because cargo has none for the unit tests of a library alone;
+/// The run path goes to all targets because cargo has no key for a library's unit tests alone;
 /// a program that calls nothing in libtorch still does not load it.
 pub(crate) fn link() {
     if env::var_os("CARGO_FEATURE_TRAIN").is_none() {
