@@ -4,7 +4,7 @@ use super::args::{Args, Scope, draw_channels};
 use super::eval::{Value, evaluate};
 use super::nearest;
 use super::op::{Build, NodeId, Operator, ScalarId};
-use super::spec::{Body, Condition, Dist, Output, Spec, Step};
+use super::spec::{Body, Condition, Dist, Output, Spec, Step, default_name};
 use crate::error::{Error, Result};
 use crate::tensor::DType;
 use std::collections::{HashMap, HashSet};
@@ -45,7 +45,7 @@ struct Checker<'a> {
     build: Build,
     scope: Scope,
     names: HashSet<String>,
-    ordinals: HashMap<String, u32>,
+    ordinals: HashMap<String, usize>,
 }
 
 impl<'a> Checker<'a> {
@@ -64,11 +64,7 @@ impl<'a> Checker<'a> {
         };
         let ordinal = self.ordinals.entry(op.to_string()).or_insert(0);
         *ordinal += 1;
-        let name = match (&step.name, *ordinal) {
-            (Some(name), _) => name.clone(),
-            (None, 1) => op.to_string(),
-            (None, n) => format!("{op}_{n}"),
-        };
+        let name = step.name.clone().unwrap_or_else(|| default_name(op, *ordinal));
         self.reserve(&name).map_err(|e| e.at_step(&name))?;
         Ok(name)
     }
