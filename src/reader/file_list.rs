@@ -32,6 +32,18 @@ impl FileList {
     /// A file `classes.txt` beside the list names the classes, one a line. With `follow_links`,
     /// links below `root` may lead out of it. Errors name the list and the line.
     pub fn open(root: &Path, list: &str, follow_links: bool) -> Result<FileList> {
+        let (list, faults) = Self::open_with_faults(root, list, follow_links, 1)?;
+        faults.into_iter().next().map_or(Ok(list), Err)
+    }
+
+    /// The same, but goes on past wrong lines: they are left out of the list, and the errors of the
+    /// first `most` of them come with it. Reading stops at the last of these.
+    pub fn open_with_faults(
+        root: &Path,
+        list: &str,
+        follow_links: bool,
+        most: usize,
+    ) -> Result<(FileList, Vec<Error>)> {
         let path = root.join(list);
         if let Some(what) = leaves(list.as_bytes()) {
             return Err(
@@ -43,18 +55,17 @@ impl FileList {
         let dir = Root::open(root, follow_links)?;
         let mut text = Vec::new();
         dir.read(&name, LIST_LIMIT, &mut text).map_err(|e| under(root, e))?;
-        let lines = Lines::parse(text).map_err(|e| e.at_path(&path))?;
+        let (lines, mut faults) = Lines::read(text, most).map_err(|e| e.at_path(&path))?;
         let classes = read_classes(&dir, root, list)?;
-        if !classes.is_empty() {
-            let too_high = |e: &Entry| e.label >= classes.len() as i64;
-            if let Some(id) = lines.entries.iter().position(too_high) {
-                let label = lines.entries[id].label;
-                let what = format!("label {label}, but classes.txt names {}", classes.len());
-                let error = Error::new(ErrorKind::Data, what);
-                return Err(error.at_path(path).at_line(lines.number(id as u64)));
-            }
-        }
-        Ok(FileList { root: dir, path, lines, classes, limit: DEFAULT_LIMIT })
+        let named = if classes.is_empty() { i64::MAX } else { classes.len() as i64 };
+        let too_high = lines.entries.iter().zip(0..).filter(|(entry, _)| entry.label >= named);
+        let too_high = too_high.map(|(entry, id)| {
+            let what = format!("label {}, but classes.txt names {named}", entry.label);
+            Error::new(ErrorKind::Data, what).at_line(lines.number(id))
+        });
+        faults.extend(too_high.take(most - faults.len()));
+        let faults = faults.into_iter().map(|e| e.at_path(&path)).collect();
+        Ok((FileList { root: dir, path, lines, classes, limit: DEFAULT_LIMIT }, faults))
     }
 
     /// Sets the largest file that is read, in bytes.
@@ -104,7 +115,7 @@ impl Reader for FileList {
 struct Lines {
     text: Vec<u8>,
     entries: Vec<Entry>,
-    /// Where blank lines come before a sample: its id and the blank lines up to there. Enough to
+    /// Where blank or wrong lines come before a sample: its id and their count up to there. Enough to
     /// give every sample its line number; empty for most lists.
     blanks: Vec<(u64, u64)>,
 }
@@ -116,12 +127,14 @@ struct Entry {
 }
 
 impl Lines {
-    fn parse(mut text: Vec<u8>) -> Result<Lines> {
+    /// The lines that are right, and errors of the first `most` that are not.
+    fn read(mut text: Vec<u8>, most: usize) -> Result<(Lines, Vec<Error>)> {
         let mut entries = Vec::new();
+        let mut faults = Vec::new();
         let mut blanks = Vec::new();
         let mut blank = 0_u64;
         let mut start = if text.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
-        while start < text.len() {
+        while start < text.len() && faults.len() < most {
             let rest = &text[start..];
             let length = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
             match parse_line(&rest[..length]) {
@@ -136,16 +149,17 @@ impl Lines {
                 Ok(None) => blank += 1,
                 Err(what) => {
                     let line = entries.len() as u64 + blank + 1;
-                    return Err(Error::new(ErrorKind::Data, what).at_line(line));
+                    faults.push(Error::new(ErrorKind::Data, what).at_line(line));
+                    blank += 1;
                 }
             }
             start += length + 1;
         }
-        if entries.is_empty() {
+        if entries.is_empty() && faults.is_empty() {
             return Err(Error::new(ErrorKind::Data, "the list names no sample"));
         }
         entries.shrink_to_fit();
-        Ok(Lines { text, entries, blanks })
+        Ok((Lines { text, entries, blanks }, faults))
     }
 
     fn name(&self, id: u64) -> &CStr {
@@ -240,7 +254,7 @@ mod tests {
     use super::*;
 
     fn parsed(text: &[u8]) -> Vec<(String, i64, u64)> {
-        let lines = Lines::parse(text.to_vec()).unwrap();
+        let lines = Lines::read(text.to_vec(), 1).unwrap().0;
         let each = |id| {
             let name = lines.name(id).to_string_lossy().into_owned();
             (name, lines.entries[id as usize].label, lines.number(id))
@@ -249,7 +263,11 @@ mod tests {
     }
 
     fn fault(text: &[u8]) -> String {
-        Lines::parse(text.to_vec()).err().unwrap().at_path("labels.txt").to_string()
+        let error = match Lines::read(text.to_vec(), 1) {
+            Ok((_, faults)) => faults.into_iter().next().unwrap(),
+            Err(error) => error,
+        };
+        error.at_path("labels.txt").to_string()
     }
 
     #[test]
@@ -310,11 +328,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_check_goes_on_past_wrong_lines() {
+        let (lines, faults) = Lines::read(b"a 0\nb\n\nc -1\nd 1\n".to_vec(), 9).unwrap();
+        let found: Vec<_> = faults.iter().map(Error::line).collect();
+        assert_eq!(found, [Some(2), Some(4)]);
+        assert_eq!((lines.entries.len(), lines.number(1)), (2, 5));
+    }
+
     proptest::proptest! {
         /// Any bytes are a list or an error, and every name of a list is what its line says.
         #[test]
         fn any_bytes(text in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
-            if let Ok(lines) = Lines::parse(text.clone()) {
+            if let Ok((lines, _)) = Lines::read(text.clone(), usize::MAX) {
                 let text: Vec<&[u8]> = text.split(|&b| b == b'\n').collect();
                 for id in 0..lines.entries.len() as u64 {
                     let line = text[lines.number(id) as usize - 1];
