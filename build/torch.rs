@@ -14,4 +14,5 @@ pub(crate) fn link() {
     }
     let lib = env::var("DEP_TCH_LIBTORCH_LIB").expect("torch-sys names libtorch's folder");
     println!("cargo::rustc-link-arg=-Wl,-rpath,{lib}");
+    println!("cargo::rustc-env=FOREBAY_LIBTORCH={lib}"); // For `forebay doctor`.
 }

@@ -102,6 +102,11 @@ impl Error {
         self.0.path.as_deref()
     }
 
+    /// The line of the file, counted from 1.
+    pub fn line(&self) -> Option<u64> {
+        self.0.line
+    }
+
     /// The sample the error is about.
     pub fn sample(&self) -> Option<u64> {
         self.0.sample
