@@ -1,0 +1,183 @@
+//! `forebay explain`: the plan, for people.
+
+use super::open::PipelineArgs;
+use super::words::Words;
+use anyhow::Result;
+use forebay::device::cpu::Cpu;
+use forebay::graph::op::Extent;
+use forebay::graph::plan::{ImagePlan, Plan};
+use forebay::graph::program::{FLAG_IMAGE, MAX_REGISTERS, Pass};
+use forebay::graph::spec::{Placement, ReaderKind, Spec};
+use forebay::ops;
+use std::fmt::Write as _;
+use std::io::{Write as _, stdout};
+use std::str::FromStr;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pipeline: PipelineArgs,
+    /// Size of the decoded image that bytes are counted for
+    #[arg(long, value_name = "HxW", default_value = "32x32")]
+    size: Size,
+    /// Samples a batch that memory is counted for
+    #[arg(long, value_name = "N", default_value = "256")]
+    batch_size: u32,
+}
+
+/// Rows and columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Size {
+    height: u32,
+    width: u32,
+}
+
+impl FromStr for Size {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let side = |text: &str| text.parse().ok().filter(|side| (1..=65_500).contains(side));
+        let sides = text.split_once('x').and_then(|(h, w)| Some((side(h)?, side(w)?)));
+        let (height, width) = sides.ok_or("expected rows x columns, such as 224x224")?;
+        Ok(Size { height, width })
+    }
+}
+
+/// Prints what the pipeline compiles to.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let spec = args.pipeline.spec()?;
+    let plan = Plan::compile(&spec, ops::ALL)?;
+    let mut text = head(args.pipeline.name(), &spec);
+    passes(&mut text, &plan, args.size);
+    draws(&mut text, &plan);
+    memory(&mut text, &plan, args);
+    stdout().lock().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn head(name: &str, spec: &Spec) -> String {
+    let source = match &spec.reader.kind {
+        ReaderKind::File { file_list } => format!("the files listed in {file_list}"),
+        ReaderKind::Folders => "one directory a class".into(),
+        ReaderKind::Cifar10 { .. } => "CIFAR-10's binaries, which need no decoding".into(),
+    };
+    let order = if spec.reader.shuffle { "in an order of its own each epoch" } else { "in order" };
+    let decoder = match (spec.decoder.device, spec.decoder.exact) {
+        (Placement::Cpu, _) | (_, true) => "on the CPU, exact".to_string(),
+        (Placement::Mixed, false) => format!(
+            "on the CPU up to {} pixels; larger ones on a GPU, where there is one",
+            spec.decoder.split
+        ),
+    };
+    format!("{name}, seed {}\nreads     {source}, {order}\ndecodes   {decoder}\n", spec.seed)
+}
+
+fn passes(text: &mut String, plan: &Plan, size: Size) {
+    let words = Words::new(plan);
+    for (number, pass) in plan.passes.iter().enumerate() {
+        let (from, to) = (usize::from(pass.source), usize::from(pass.dest));
+        _ = writeln!(text, "\npass {}    {} -> {}", number + 1, image(plan, from), image(plan, to));
+        for line in words.steps(&plan.steps[pass.first_step as usize..][..pass.steps as usize]) {
+            _ = writeln!(text, "  {line}");
+        }
+        let (read, written) = moved(plan, pass, size);
+        let Size { height, width } = size;
+        _ = writeln!(text, "  a {height}x{width} image: {read} bytes read, {written} written");
+    }
+}
+
+/// What an image is to a person: `images (f32 CHW, as decoded)`.
+fn image(plan: &Plan, number: usize) -> String {
+    let name = match plan.outputs.iter().find(|output| output.image == number) {
+        Some(output) => format!("output \"{}\"", output.name),
+        None if number == 0 => "decoded".into(),
+        None => format!("image {number}"),
+    };
+    let ImagePlan { dtype, layout, extent } = &plan.images[number];
+    format!("{name} ({dtype} {}, {extent})", layout.name())
+}
+
+/// Bytes that a pass reads and writes.
+fn moved(plan: &Plan, pass: &Pass, size: Size) -> (u64, u64) {
+    let steps = &plan.steps[pass.first_step as usize..][..pass.steps as usize];
+    let operands = steps.iter().filter(|step| step.flags & FLAG_IMAGE != 0);
+    let operands = operands.map(|step| usize::from(step.regs[0]));
+    let read = operands.chain([usize::from(pass.source)]).map(|i| bytes(&plan.images[i], size));
+    (read.sum(), bytes(&plan.images[usize::from(pass.dest)], size))
+}
+
+/// Bytes of an image; of a grown one, those before it grows.
+fn bytes(image: &ImagePlan, size: Size) -> u64 {
+    let (height, width) = match image.extent {
+        Extent::Fixed(height, width) => (height, width),
+        Extent::Decoded | Extent::Grown(_) => (size.height, size.width),
+    };
+    u64::from(height) * u64::from(width) * 3 * image.dtype.size() as u64
+}
+
+fn draws(text: &mut String, plan: &Plan) {
+    if plan.draws.is_empty() {
+        text.push_str("\ndraws     none: every epoch sees the same pixels\n");
+        return;
+    }
+    text.push_str(
+        "\ndraws     each a function of seed, epoch, sample and the draw's number alone\n",
+    );
+    let words = Words::new(plan);
+    let width = plan.draws.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, number) in &plan.draws {
+        _ = writeln!(text, "  {name:<width$}  {number:>5}  {}", words.draw(*number));
+    }
+}
+
+fn memory(text: &mut String, plan: &Plan, args: &Args) {
+    let outputs = || plan.outputs.iter().map(|output| output.image);
+    let output: u64 = outputs().map(|i| bytes(&plan.images[i], args.size)).sum();
+    // A label, an id and a flag beside each image.
+    let batch = u64::from(args.batch_size) * (output + 17);
+    let between = (1..plan.images.len()).filter(|i| outputs().all(|output| output != *i));
+    let between: u64 = between.map(|i| bytes(&plan.images[i], args.size)).sum();
+    let level = Cpu::best().map_or("none", |cpu| cpu.level());
+    let grown = plan.images.iter().any(|image| matches!(image.extent, Extent::Grown(_)));
+    let least = if grown { "at least " } else { "" };
+    _ = writeln!(
+        text,
+        "\nkernels   resolve once, augment {} times a sample; {level} on this CPU\n\
+         scalars   {} of {MAX_REGISTERS} registers\n\
+         memory    {least}{batch} bytes a batch of {}, {least}{between} between passes a thread",
+        plan.passes.len(),
+        plan.scalars.len(),
+        args.batch_size,
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!("20x30".parse(), Ok(Size { height: 20, width: 30 }));
+        for wrong in ["", "20", "x", "0x1", "20x-1", "1x1x1", "70000x1"] {
+            assert!(wrong.parse::<Size>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_course_is_one_pass() {
+        let spec = super::super::open::built_in("cifar10-train").unwrap();
+        let plan = Plan::compile(&spec, ops::ALL).unwrap();
+        let mut text = String::new();
+        passes(&mut text, &plan, Size { height: 32, width: 32 });
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let first =
+            "pass 1    decoded (u8 HWC, as decoded) -> output \"images\" (f32 CHW, as decoded)";
+        assert_eq!(lines[1], first);
+        assert_eq!(lines[2], "rotate, if rotate.when < 0.5");
+        let turn = "turn by rotate.angle * 30 - 15 degrees; linear taps, border clamp";
+        assert_eq!(lines[3], turn);
+        let normalize = "x = (x / 255 - [0.4914, 0.4822, 0.4465]) / [0.2023, 0.1994, 0.201]";
+        assert_eq!(lines[lines.len() - 2], normalize);
+        assert_eq!(lines[lines.len() - 1], "a 32x32 image: 3072 bytes read, 12288 written");
+        assert!(!text.contains("pass 2"), "{text}");
+    }
+}

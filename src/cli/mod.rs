@@ -1,0 +1,123 @@
+//! The command line: the only place that prints.
+//!
+//! Each command is a module with its arguments and `run`. Results go to stdout, everything else to
+//! stderr. Exit status: 0 done, 1 failed, 2 wrong usage.
+
+mod baseline;
+mod bench;
+mod check;
+mod digest;
+mod doctor;
+mod dump;
+mod explain;
+mod export;
+mod npy;
+mod open;
+mod preview;
+mod progress;
+mod sheet;
+mod words;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+use std::io;
+use std::process::ExitCode;
+
+/// GPU-first data loading and augmentation: one definition, CPU and GPU, the same bytes.
+#[derive(Parser)]
+#[command(name = "forebay", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Tell what this machine and this build can do, and why
+    Doctor(doctor::Args),
+    /// Write a data set as a directory of JPEG files with a label list
+    Export(export::Args),
+    /// Measure images/s, epoch by epoch, and where the time goes
+    Bench(bench::Args),
+    /// Write batches as .npy files (images, labels, ids), which any tool can check
+    Dump(dump::Args),
+    /// Draw a contact sheet: originals beside what the pipeline makes of them
+    Preview(preview::Args),
+    /// Tell what a pipeline compiles to: passes, kernels, bytes moved, draws, memory
+    Explain(explain::Args),
+    /// Find every unreadable or odd file before training
+    Check(check::Args),
+}
+
+/// A command's end where nothing went wrong: `check` may have found faults.
+enum Verdict {
+    Good,
+    Bad,
+}
+
+/// Parses the arguments, runs the command, and turns its end into an exit status.
+pub(crate) fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let result = match cli.command {
+        Command::Doctor(args) => doctor::run(&args).map(|()| Verdict::Good),
+        Command::Export(args) => export::run(&args).map(|()| Verdict::Good),
+        Command::Bench(args) => bench::run(&args).map(|()| Verdict::Good),
+        Command::Dump(args) => dump::run(&args).map(|()| Verdict::Good),
+        Command::Preview(args) => preview::run(&args).map(|()| Verdict::Good),
+        Command::Explain(args) => explain::run(&args).map(|()| Verdict::Good),
+        Command::Check(args) => check::run(&args),
+    };
+    match result {
+        Ok(Verdict::Good) => ExitCode::SUCCESS,
+        Ok(Verdict::Bad) => ExitCode::FAILURE,
+        // Whoever read our output has seen enough (`forebay explain … | head`).
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// Help and version go out as they are; a mistake becomes one line like every other error.
+fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // Nobody is left to tell when even help cannot be printed.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.render().to_string();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        eprint!("{text}");
+        return ExitCode::from(2);
+    }
+    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("Usage:"));
+    let line = lines.collect::<Vec<_>>().join("; ").replace(":;", ":");
+    report(line.strip_prefix("error: ").unwrap_or(&line));
+    ExitCode::from(2)
+}
+
+/// Prints an error as one line.
+fn report(message: &str) {
+    eprintln!("forebay: error: {}", message.split_whitespace().collect::<Vec<_>>().join(" "));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

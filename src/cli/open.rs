@@ -1,0 +1,221 @@
+//! The arguments that commands share, and opening what they name.
+
+use anyhow::{Context, Result, bail};
+use clap::builder::NonEmptyStringValueParser;
+use forebay::error::Error;
+use forebay::graph::file;
+use forebay::graph::spec::{ReaderKind, Spec};
+use forebay::loader::{Loader, Options};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Pipelines that come with the program.
+const BUILT_IN: [(&str, &str); 3] = [
+    ("cifar10-train", include_str!("../../pipelines/cifar10-train.toml")),
+    ("cifar10-valid", include_str!("../../pipelines/cifar10-valid.toml")),
+    ("decode-only", include_str!("../../pipelines/decode-only.toml")),
+];
+
+/// The built-in pipeline `name`.
+pub(crate) fn built_in(name: &str) -> Result<Spec> {
+    let found = BUILT_IN.iter().find(|(known, _)| *known == name);
+    let (_, text) = found.with_context(|| format!("no built-in pipeline \"{name}\""))?;
+    Ok(file::parse(text)?)
+}
+
+/// Which pipeline.
+#[derive(clap::Args)]
+pub(crate) struct PipelineArgs {
+    /// A pipeline file, or one of those built in: cifar10-train, cifar10-valid, decode-only
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "cifar10-train",
+        value_parser = NonEmptyStringValueParser::new()
+    )]
+    pipeline: String,
+}
+
+impl PipelineArgs {
+    /// The name or path as the user gave it.
+    pub(crate) fn name(&self) -> &str {
+        &self.pipeline
+    }
+
+    /// Reads the pipeline.
+    pub(crate) fn spec(&self) -> Result<Spec> {
+        if BUILT_IN.iter().any(|(name, _)| *name == self.pipeline) {
+            return built_in(&self.pipeline);
+        }
+        let path = Path::new(&self.pipeline);
+        // A bare word that is no file was most likely meant as a built-in name.
+        if !path.exists() && path.extension().is_none() && path.components().count() == 1 {
+            let names = BUILT_IN.map(|(name, _)| name).join(", ");
+            bail!("no pipeline \"{}\"; give a file, or one of {names}", self.pipeline);
+        }
+        Ok(file::load(path)?)
+    }
+}
+
+/// Which samples, through which pipeline.
+#[derive(clap::Args)]
+pub(crate) struct SourceArgs {
+    /// Directory that holds labels.txt, or train/ and valid/ that do (then train/ is taken)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) pipeline: PipelineArgs,
+    /// Seed of the order and of every draw, instead of the pipeline's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Worker threads [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Let symbolic links lead out of the data directory
+    #[arg(long)]
+    follow_links: bool,
+}
+
+impl SourceArgs {
+    /// Options of one process over the whole list, in batches of `batch_size`.
+    pub(crate) fn options(&self, batch_size: usize) -> Options {
+        Options {
+            batch_size,
+            threads: self.threads.map_or(0, usize::from),
+            seed: self.seed,
+            follow_links: self.follow_links,
+            ..Options::default()
+        }
+    }
+
+    /// Opens `spec` over the data directory.
+    pub(crate) fn open(&self, spec: &Spec, options: &Options) -> Result<Loader> {
+        let roots = roots(&self.data, &spec.reader.kind)?;
+        Ok(Loader::open(spec, &roots[0], options)?)
+    }
+}
+
+/// How samples are put into batches.
+#[derive(clap::Args)]
+pub(crate) struct BatchArgs {
+    /// Samples a batch
+    #[arg(long, value_name = "N", default_value = "256", value_parser = positive)]
+    pub(crate) batch_size: usize,
+    /// Where to run: auto, cpu, or cuda:N
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: Device,
+    /// This process's share of each epoch: R of N, R from 0
+    #[arg(long, value_name = "R/N", default_value = "0/1")]
+    shard: Shard,
+}
+
+impl BatchArgs {
+    /// Options for these batches of `source`.
+    pub(crate) fn options(&self, source: &SourceArgs) -> Result<Options> {
+        if let Device::Cuda(n) = self.device {
+            bail!("--device cuda:{n}: this build runs on the CPU only; use --device cpu");
+        }
+        let Shard { rank, world } = self.shard;
+        Ok(Options { rank, world, ..source.options(self.batch_size) })
+    }
+}
+
+/// A number from 1 up to what a batch can hold.
+fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=0xFF_FFFF) => Ok(n),
+        _ => Err("expected an integer from 1 to 16777215".into()),
+    }
+}
+
+/// The value of `--device`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Device {
+    Auto,
+    Cpu,
+    Cuda(u32),
+}
+
+impl FromStr for Device {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = |n: &str| n.parse().map(Device::Cuda).ok();
+        match text {
+            "auto" => Some(Device::Auto),
+            "cpu" => Some(Device::Cpu),
+            "cuda" => Some(Device::Cuda(0)),
+            _ => text.strip_prefix("cuda:").and_then(number),
+        }
+        .ok_or("expected auto, cpu, or cuda:N with the number of a GPU")
+    }
+}
+
+/// The value of `--shard`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shard {
+    rank: u32,
+    world: u32,
+}
+
+impl FromStr for Shard {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parse = || {
+            let (rank, world) = text.split_once('/')?;
+            let (rank, world) = (rank.parse().ok()?, world.parse().ok()?);
+            (rank < world).then_some(Shard { rank, world })
+        };
+        parse().ok_or("expected R/N with R from 0 to N - 1, such as 0/2")
+    }
+}
+
+/// The directories that hold samples: `data` itself, or its train/ and valid/. Never empty.
+pub(crate) fn roots(data: &Path, kind: &ReaderKind) -> Result<Vec<PathBuf>> {
+    let entries = data.read_dir().map_err(|e| Error::io("read the directory", data, e));
+    drop(entries.context("--data")?);
+    let splits = || ["train", "valid"].map(|split| data.join(split)).into_iter();
+    let (itself, splits): (bool, Vec<PathBuf>) = match kind {
+        ReaderKind::File { file_list } => {
+            let holds = |dir: &Path| dir.join(file_list).exists();
+            (holds(data), splits().filter(|dir| holds(dir)).collect())
+        }
+        // Two classes called "train" and "valid" are never meant.
+        ReaderKind::Folders => {
+            let splits: Vec<PathBuf> = splits().filter(|dir| dir.is_dir()).collect();
+            (splits.len() < 2, splits)
+        }
+        ReaderKind::Cifar10 { .. } => (true, Vec::new()),
+    };
+    match (itself, kind) {
+        (true, _) => Ok(vec![data.to_path_buf()]),
+        (false, ReaderKind::File { file_list }) if splits.is_empty() => bail!(
+            "{}: no {file_list} here, nor in train/ or valid/; `forebay export` writes such a directory",
+            data.display()
+        ),
+        _ => Ok(splits),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_and_shards() {
+        assert_eq!("cuda:3".parse(), Ok(Device::Cuda(3)));
+        assert_eq!("1/2".parse(), Ok(Shard { rank: 1, world: 2 }));
+        for wrong in ["", "gpu", "cuda:", "cuda:-1", "cpu:0"] {
+            assert!(wrong.parse::<Device>().is_err(), "{wrong}");
+        }
+        for wrong in ["", "1", "2/2", "0/0", "-1/2", "1/2/3"] {
+            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn built_in_pipelines_are_right() {
+        for (name, _) in BUILT_IN {
+            built_in(name).unwrap();
+        }
+    }
+}

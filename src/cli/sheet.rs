@@ -1,0 +1,133 @@
+//! A contact sheet: a grid of pictures with words above the columns and beside the rows.
+
+use font8x8::{BASIC_FONTS, LATIN_FONTS, UnicodeFonts};
+use image::imageops::{self, FilterType};
+use image::{Rgb, RgbImage};
+
+/// Pictures smaller than this are blown up, in whole steps so that pixels stay square.
+const SMALL: u32 = 96;
+/// Pictures larger than this are shrunk.
+const LARGE: u32 = 256;
+const GAP: u32 = 8;
+const BACKGROUND: Rgb<u8> = Rgb([255, 255, 255]);
+const INK: Rgb<u8> = Rgb([32, 32, 32]);
+/// Each row of the 8x8 font is drawn twice, which makes the letters of an old terminal.
+const LETTER: (u32, u32) = (8, 16);
+
+/// A row of the sheet: lines of text at its left, then its pictures.
+pub(crate) struct Row {
+    /// What is said about the row.
+    pub(crate) text: Vec<String>,
+    /// One picture a column.
+    pub(crate) pictures: Vec<RgbImage>,
+}
+
+/// Draws `rows` under the names of their `columns`.
+pub(crate) fn draw(columns: &[String], rows: &[Row]) -> RgbImage {
+    let rows: Vec<Row> = rows
+        .iter()
+        .map(|row| Row {
+            text: row.text.clone(),
+            pictures: row.pictures.iter().map(for_view).collect(),
+        })
+        .collect();
+    let margin = rows.iter().flat_map(|row| &row.text).map(|text| width_of(text)).max();
+    let margin = margin.unwrap_or(0) + 2 * GAP;
+    let widths: Vec<u32> = columns
+        .iter()
+        .enumerate()
+        .map(|(i, name)| {
+            let pictures = rows.iter().filter_map(|row| row.pictures.get(i)).map(|p| p.width());
+            pictures.chain([width_of(name)]).max().unwrap_or(0) + GAP
+        })
+        .collect();
+    let heights: Vec<u32> = rows
+        .iter()
+        .map(|row| {
+            let pictures = row.pictures.iter().map(|p| p.height());
+            pictures.chain([row.text.len() as u32 * LETTER.1]).max().unwrap_or(0) + GAP
+        })
+        .collect();
+
+    let top = LETTER.1 + 2 * GAP;
+    let (width, height) = (margin + widths.iter().sum::<u32>(), top + heights.iter().sum::<u32>());
+    let mut sheet = RgbImage::from_pixel(width, height, BACKGROUND);
+    let mut x = margin;
+    for (name, width) in columns.iter().zip(&widths) {
+        write(&mut sheet, x, GAP, name);
+        x += width;
+    }
+    let mut y = top;
+    for (row, height) in rows.iter().zip(&heights) {
+        for (line, text) in row.text.iter().enumerate() {
+            write(&mut sheet, GAP, y + line as u32 * LETTER.1, text);
+        }
+        let mut x = margin;
+        for (picture, width) in row.pictures.iter().zip(&widths) {
+            imageops::replace(&mut sheet, picture, i64::from(x), i64::from(y));
+            x += width;
+        }
+        y += height;
+    }
+    sheet
+}
+
+/// A picture at a size at which it can be seen, without new colours where it was small.
+fn for_view(picture: &RgbImage) -> RgbImage {
+    let (width, height) = picture.dimensions();
+    let longest = width.max(height).max(1);
+    if longest > LARGE {
+        let fit =
+            |side: u32| (u64::from(side) * u64::from(LARGE) / u64::from(longest)).max(1) as u32;
+        return imageops::resize(picture, fit(width), fit(height), FilterType::Triangle);
+    }
+    let times = SMALL.div_ceil(longest);
+    imageops::resize(picture, width * times, height * times, FilterType::Nearest)
+}
+
+fn width_of(text: &str) -> u32 {
+    text.chars().count() as u32 * LETTER.0
+}
+
+/// Writes `text` with its upper left corner at (`x`, `y`); letters the font lacks become "?".
+fn write(sheet: &mut RgbImage, x: u32, y: u32, text: &str) {
+    for (place, letter) in text.chars().enumerate() {
+        let glyph = BASIC_FONTS.get(letter).or_else(|| LATIN_FONTS.get(letter));
+        let glyph = glyph.or_else(|| BASIC_FONTS.get('?')).unwrap_or_default();
+        for (dx, dy) in (0..LETTER.1).flat_map(|dy| (0..LETTER.0).map(move |dx| (dx, dy))) {
+            let (x, y) = (x + place as u32 * LETTER.0 + dx, y + dy);
+            if glyph[dy as usize / 2] >> dx & 1 == 1 && x < sheet.width() && y < sheet.height() {
+                sheet.put_pixel(x, y, INK);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(width: u32, height: u32) -> RgbImage {
+        RgbImage::from_pixel(width, height, Rgb([200, 10, 10]))
+    }
+
+    #[test]
+    fn pictures_are_seen_at_a_fair_size() {
+        assert_eq!(for_view(&plain(32, 32)).dimensions(), (96, 96));
+        assert_eq!(for_view(&plain(20, 40)).dimensions(), (60, 120));
+        assert_eq!(for_view(&plain(200, 100)).dimensions(), (200, 100));
+        assert_eq!(for_view(&plain(1000, 4)).dimensions(), (256, 1));
+    }
+
+    #[test]
+    fn rows_of_unlike_pictures_fit() {
+        let row =
+            |w, h| Row { text: vec!["#1".into(), "ça".into()], pictures: vec![plain(w, h); 2] };
+        let columns = ["original".to_string(), "epoch 0".to_string()];
+        let sheet = draw(&columns, &[row(32, 32), row(96, 120)]);
+        assert_eq!(sheet.dimensions(), (32 + 2 * 104, 32 + 104 + 128));
+        // The last picture is whole and in its place.
+        assert_eq!(sheet.get_pixel(32 + 104 + 95, 32 + 104 + 119), &Rgb([200, 10, 10]));
+        assert!(sheet.pixels().any(|pixel| *pixel == INK));
+    }
+}

@@ -1,0 +1,278 @@
+//! The program as a user runs it, on small JPEG files made here.
+
+use assert_cmd::{Command, cargo_bin, cargo_bin_cmd};
+use std::fs;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use tempfile::TempDir;
+use turbojpeg::{Image, PixelFormat, Subsamp};
+
+/// Columns and rows: not square, and no multiple of a JPEG block.
+const SIZE: (usize, usize) = (28, 20);
+
+/// A data directory of `n` JPEG files with three labels, and their pixels as libjpeg-turbo decodes
+/// them.
+fn jpegs(n: usize) -> (TempDir, Vec<Vec<u8>>) {
+    let dir = tempfile::tempdir().unwrap();
+    let pixels = write_jpegs(dir.path(), n);
+    (dir, pixels)
+}
+
+fn write_jpegs(dir: &Path, n: usize) -> Vec<Vec<u8>> {
+    let (width, height) = SIZE;
+    let mut list = String::new();
+    let mut decoded = Vec::new();
+    for id in 0..n {
+        let value = |i: usize| ((i * (id + 3)) ^ (i / width * 5)) as u8;
+        let pixels: Vec<u8> = (0..3 * width * height).map(value).collect();
+        let format = PixelFormat::RGB;
+        let image = Image { pixels: &pixels[..], width, pitch: 3 * width, height, format };
+        let jpeg = turbojpeg::compress(image, 75, Subsamp::Sub2x2).unwrap();
+        fs::write(dir.join(format!("image {id}.jpg")), &jpeg).unwrap();
+        list += &format!("image {id}.jpg {}\n", id % 3);
+        decoded.push(turbojpeg::decompress(&jpeg, format).unwrap().pixels);
+    }
+    fs::write(dir.join("labels.txt"), list).unwrap();
+    decoded
+}
+
+fn forebay(args: &[&str]) -> Command {
+    let mut command = cargo_bin_cmd!("forebay");
+    command.args(args);
+    command
+}
+
+fn done(args: &[&str]) -> String {
+    let Output { status, stdout, stderr } = forebay(args).output().unwrap();
+    assert!(status.success(), "{args:?}: {}", String::from_utf8_lossy(&stderr));
+    String::from_utf8(stdout).unwrap()
+}
+
+/// The one line of an error, with its exit status.
+fn failed(args: &[&str]) -> (i32, String) {
+    let Output { status, stderr, .. } = forebay(args).output().unwrap();
+    let text = String::from_utf8(stderr).unwrap();
+    assert_eq!(text.lines().count(), 1, "{args:?}: {text}");
+    let line = text.trim_end().strip_prefix("forebay: error: ").expect("errors carry our name");
+    (status.code().unwrap(), line.to_string())
+}
+
+/// The shape and the bytes of an array file.
+fn array(path: &Path) -> (Vec<usize>, Vec<u8>) {
+    let bytes = fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    assert_eq!(&bytes[..8], b"\x93NUMPY\x01\x00");
+    let end = 10 + usize::from(u16::from_le_bytes([bytes[8], bytes[9]]));
+    let header = std::str::from_utf8(&bytes[10..end]).unwrap();
+    let shape = header.split_once("'shape': (").unwrap().1.split_once(')').unwrap().0;
+    let shape = shape.split(',').filter_map(|size| size.trim().parse().ok()).collect();
+    (shape, bytes[end..].to_vec())
+}
+
+fn integers(path: &Path) -> Vec<i64> {
+    let integer = |bytes: &[u8]| i64::from_le_bytes(bytes.try_into().unwrap());
+    array(path).1.chunks(8).map(integer).collect()
+}
+
+/// A sample of a dump: id, label and the bytes of its image.
+type Sample = (i64, i64, Vec<u8>);
+
+/// Every sample of a dump, by id.
+fn samples(dir: &Path) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for batch in (0..).map(|n| format!("{n:03}.npy")) {
+        if !dir.join(format!("ids_{batch}")).exists() {
+            break;
+        }
+        let ids = integers(&dir.join(format!("ids_{batch}")));
+        let labels = integers(&dir.join(format!("labels_{batch}")));
+        let (shape, images) = array(&dir.join(format!("images_{batch}")));
+        assert_eq!((shape[0], labels.len()), (ids.len(), ids.len()));
+        let images = images.chunks(images.len() / ids.len());
+        let of_batch = ids.into_iter().zip(labels).zip(images);
+        samples.extend(of_batch.map(|((id, label), image)| (id, label, image.to_vec())));
+    }
+    samples.sort();
+    samples
+}
+
+/// Runs `dump` with more arguments; the samples, and what was printed.
+fn dump(data: &Path, more: &[&str]) -> (Vec<Sample>, String) {
+    let out = tempfile::tempdir().unwrap();
+    let (data, dir) = (data.to_str().unwrap(), out.path().to_str().unwrap());
+    let text = done(&[&["dump", "--data", data, "--out", dir], more].concat());
+    (samples(out.path()), text)
+}
+
+fn digest(text: &str) -> &str {
+    text.split_once("digest ").unwrap().1.trim()
+}
+
+#[test]
+fn usage_errors_are_one_line_and_status_2() {
+    let (status, line) = failed(&["bench", "--data", "x", "--shard", "2/2"]);
+    assert_eq!(status, 2);
+    assert!(line.contains("--shard") && line.contains("from 0 to N - 1"), "{line}");
+    let (status, line) = failed(&["bench", "--date", "x"]);
+    assert_eq!(status, 2);
+    assert!(line.contains("--data"), "the nearest known flag is named: {line}");
+    assert!(done(&["--version"]).starts_with("forebay "));
+    assert!(done(&["dump", "--help"]).contains("labels.txt"));
+}
+
+#[test]
+fn failures_say_where_and_status_1() {
+    let (status, line) = failed(&["check", "--data", "no/such"]);
+    assert_eq!(status, 1);
+    assert!(line.contains("no/such"), "{line}");
+    let empty = tempfile::tempdir().unwrap();
+    let (status, line) = failed(&["bench", "--data", empty.path().to_str().unwrap()]);
+    assert_eq!(status, 1);
+    assert!(line.contains("labels.txt") && line.contains("forebay export"), "{line}");
+    let (status, line) = failed(&["explain", "--pipeline", "cifar-10"]);
+    assert_eq!(status, 1);
+    assert!(line.contains("cifar10-train"), "{line}");
+}
+
+#[test]
+fn decode_only_dumps_what_libjpeg_decodes() {
+    let (data, decoded) = jpegs(5);
+    let out = tempfile::tempdir().unwrap();
+    let (data, dir) = (data.path().to_str().unwrap(), out.path().to_str().unwrap());
+    let pipeline = ["--pipeline", "decode-only", "--batch-size", "2"];
+    done(&[&["dump", "--data", data, "--out", dir][..], &pipeline].concat());
+    let (shape, images) = array(&out.path().join("images_002.npy"));
+    assert_eq!(shape, [1, SIZE.1, SIZE.0, 3]);
+    assert_eq!(images, decoded[4]);
+    let expected: Vec<_> = decoded.into_iter().zip(0..).map(|(m, i)| (i, i % 3, m)).collect();
+    assert_eq!(samples(out.path()), expected);
+}
+
+#[test]
+fn a_dump_does_not_depend_on_how_it_is_run() {
+    let (data, _) = jpegs(13);
+    let data = data.path();
+    let (all, text) = dump(data, &["--threads", "1", "--batch-size", "4"]);
+    assert_eq!(all.len(), 13);
+    let (other, other_text) = dump(data, &["--threads", "2", "--batch-size", "32"]);
+    assert!(all == other);
+    assert_eq!(digest(&text), digest(&other_text));
+    let mut shards = dump(data, &["--shard", "0/2", "--batch-size", "3"]).0;
+    shards.extend(dump(data, &["--shard", "1/2", "--batch-size", "3"]).0);
+    shards.sort();
+    assert!(all == shards);
+    assert_ne!(digest(&text), digest(&dump(data, &["--epoch", "1"]).1));
+    assert_ne!(digest(&text), digest(&dump(data, &["--seed", "1"]).1));
+
+    // Those samples again, alone.
+    let later = dump(data, &["--epoch", "2"]).0;
+    let some = dump(data, &["--epoch", "2", "--ids", "7,3"]).0;
+    assert!(some == [later[3].clone(), later[7].clone()]);
+    assert_eq!(dump(data, &["--batches", "2", "--batch-size", "4"]).0.len(), 8);
+}
+
+#[test]
+fn bench_counts_what_dump_writes() {
+    let (data, _) = jpegs(13);
+    let (_, text) = dump(data.path(), &[]);
+    let args = ["bench", "--data", data.path().to_str().unwrap(), "--epochs", "1"];
+    let run = |more: &[&str]| done(&[&args[..], more].concat());
+    let json = run(&["--json", "--baseline", "--threads", "2", "--batch-size", "5"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["digest"], digest(&text));
+    assert_eq!((&json["samples"], &json["threads"]), (&13.into(), &2.into()));
+    assert_eq!(json["images_per_s"].as_array().unwrap().len(), 1);
+    assert!(json["baseline"]["ratio"].as_f64().unwrap() > 0.0);
+    assert!(json["peak_memory_bytes"].as_u64().unwrap() > 1 << 20);
+    for stage in ["read", "decode", "augment", "wait"] {
+        assert!(json["stages_s"][stage].as_f64().unwrap() > 0.0, "{stage}");
+    }
+    assert!(run(&[]).contains("images/s"));
+}
+
+#[test]
+fn check_finds_every_fault() {
+    let (data, _) = jpegs(6);
+    let path = |name: &str| data.path().join(name);
+    let data = data.path().to_str().unwrap();
+    let text = done(&["check", "--data", data]);
+    assert!(text.contains("6 samples, 3 classes, jpeg of 28x20, no fault"), "{text}");
+
+    let whole = fs::read(path("image 1.jpg")).unwrap();
+    fs::write(path("image 1.jpg"), &whole[..whole.len() / 2]).unwrap();
+    fs::remove_file(path("image 3.jpg")).unwrap();
+    fs::write(path("image 4.jpg"), b"hello").unwrap();
+    let png = image::RgbImage::new(3, 2);
+    png.save_with_format(path("image 5.jpg"), image::ImageFormat::Png).unwrap();
+    let Output { status, stdout, .. } = forebay(&["check", "--data", data]).output().unwrap();
+    let text = String::from_utf8(stdout).unwrap();
+    assert_eq!(status.code(), Some(1), "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 5, "{text}");
+    for (line, number) in lines.iter().zip([2, 4, 5]) {
+        let place = format!("labels.txt:{number}:");
+        assert!(line.starts_with("fault: ") && line.contains(&place), "{line}");
+        assert!(line.contains(&format!("image {}.jpg", number - 1)), "{line}");
+    }
+    assert!(lines[3].starts_with("odd: ") && lines[3].contains("named as jpeg, is png"), "{text}");
+    assert!(lines[4].contains("3 faults, 1 odd file"), "{text}");
+
+    let Output { status, stdout, .. } =
+        forebay(&["check", "--data", data, "--json"]).output().unwrap();
+    assert_eq!(status.code(), Some(1));
+    let json: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
+    assert_eq!(json["roots"][0]["faults"][1]["line"], 4);
+    assert_eq!(json["roots"][0]["faults"][1]["sample"], 3);
+}
+
+#[test]
+fn splits_are_found_below_the_data_directory() {
+    let data = tempfile::tempdir().unwrap();
+    for (split, n) in [("train", 4), ("valid", 2)] {
+        fs::create_dir(data.path().join(split)).unwrap();
+        write_jpegs(&data.path().join(split), n);
+    }
+    let text = done(&["check", "--data", data.path().to_str().unwrap()]);
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(text.contains("train: 4 samples") && text.contains("valid: 2 samples"), "{text}");
+    assert_eq!(dump(data.path(), &[]).0.len(), 4);
+}
+
+#[test]
+fn preview_shows_originals_and_epochs() {
+    let (data, decoded) = jpegs(5);
+    let sheet = data.path().join("sheet.png");
+    let (data, out) = (data.path().to_str().unwrap(), sheet.to_str().unwrap());
+    let text = done(&["preview", "--data", data, "--out", out, "--ids", "4,2", "--epochs", "3"]);
+    assert!(text.contains("2 samples in 4 columns"), "{text}");
+    let picture = image::open(&sheet).unwrap().into_rgb8();
+    // 28x20 is shown four times as large; text, gaps and letters make up the rest.
+    let row = 4 * SIZE.1 as u32 + 8;
+    assert_eq!(picture.height(), 32 + 2 * row);
+    // The first original's corner, beside a label of seven letters.
+    let corner = picture.get_pixel(7 * 8 + 16, 32);
+    assert_eq!(corner.0[..], decoded[4][..3]);
+}
+
+#[test]
+fn explain_and_doctor_tell() {
+    let text = done(&["explain", "--pipeline", "cifar10-train", "--size", "32x32"]);
+    assert!(text.contains("pass 1") && !text.contains("pass 2"), "{text}");
+    assert!(text.contains("rotate, if rotate.when < 0.5"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&done(&["doctor", "--json"])).unwrap();
+    assert!(json["kernels"]["value"].is_string() && json["jpeg"]["why"].is_string());
+    assert!(done(&["doctor"]).contains("libjpeg-turbo"));
+}
+
+/// `forebay explain … | head`: a reader that has seen enough is no error.
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let mut child = std::process::Command::new(cargo_bin!("forebay"))
+        .arg("explain")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+    assert!(status.success() && stderr.is_empty(), "{}", String::from_utf8_lossy(&stderr));
+}
