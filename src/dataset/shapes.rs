@@ -6,19 +6,45 @@
 use super::Source;
 use crate::rng::{key, philox4x32};
 
-/// Names of the classes by label.
-const CLASSES: [&str; 10] = [
-    "circle",
-    "square",
-    "triangle",
-    "star",
-    "ring",
-    "cross",
-    "crescent",
-    "heart",
-    "hourglass",
-    "arrow",
+/// Whether a shape holds the point (u, v) of its own frame, where v points down.
+type Inside = fn(i64, i64) -> bool;
+
+/// The classes by label. Every shape lies within [`REACH`] of its centre.
+const CLASSES: [(&str, Inside); 10] = [
+    ("circle", |u, v| within(900, u, v)),
+    ("square", |u, v| u.abs().max(v.abs()) <= 780),
+    // Three sides at distance 512 from the centre, one of them below it.
+    ("triangle", |u, v| v <= 512 && 887 * u.abs() - 512 * v <= 512 * ONE),
+    // Of five lines about its middle, a five-pointed star is inside of at least four.
+    ("star", |u, v| {
+        const NORMALS: [(i64, i64); 5] =
+            [(0, 1024), (974, 316), (602, -828), (-602, -828), (-974, 316)];
+        NORMALS.iter().filter(|(a, b)| a * u + b * v <= 360 * ONE).count() >= 4
+    }),
+    ("ring", |u, v| within(960, u, v) && !within(560, u, v)),
+    ("cross", |u, v| u.abs().min(v.abs()) <= 280 && u.abs().max(v.abs()) <= 980),
+    ("crescent", |u, v| within(980, u, v) && !within(760, u - 480, v)),
+    // Two discs over a wedge.
+    ("heart", |u, v| {
+        let wedge = v >= -340 && v <= 1000 - u.abs() && u.abs() <= 904;
+        within(500, u.abs() - 430, v + 340) || wedge
+    }),
+    ("hourglass", |u, v| v.abs() <= 860 && u.abs() <= 120 + v.abs() * 3 / 4),
+    // A head that points up, and a shaft.
+    ("arrow", |u, v| {
+        let head = v <= 60 && u.abs() * 11 <= (v + 1000) * 8;
+        head || (u.abs() <= 260 && (0..=960).contains(&v))
+    }),
 ];
+
+/// A shape's radius in its own frame.
+const ONE: i64 = 1024;
+/// How far a shape goes from its centre, at most.
+const REACH: i64 = 1200;
+
+fn within(radius: i64, u: i64, v: i64) -> bool {
+    u * u + v * v <= radius * radius
+}
 
 /// Which images of a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +70,7 @@ impl Shapes {
     ///
     /// Image i depends on (seed, part, i, side) alone, and has label i mod 10.
     pub fn new(seed: u64, part: Part, count: u64, side: u32) -> Shapes {
-        let classes = CLASSES.map(String::from).to_vec();
+        let classes = CLASSES.map(|(name, _)| name.to_string()).to_vec();
         Shapes { seed, part, count, side: side.clamp(8, 1024), classes }
     }
 }
@@ -109,9 +135,9 @@ type Colour = [i64; 3];
 
 /// What is in an image, before it is made of pixels.
 struct Scene {
-    label: u8,
     side: i64,
     shape: Frame,
+    inside: Inside,
     colour: Colour,
     ground: Colour,
     /// Change of the ground's colour across the image, along x and y.
@@ -138,6 +164,15 @@ impl Speck {
             colour: std::array::from_fn(|_| random.range(0, 255)),
         }
     }
+
+    fn coverage(&self, x: i64, y: i64) -> i64 {
+        if self.stroke {
+            let inside = |u: i64, v: i64| u.abs() <= 3 * ONE && v.abs() <= ONE / 4;
+            self.frame.coverage(x, y, 3 * ONE + ONE / 4, inside)
+        } else {
+            self.frame.coverage(x, y, ONE, |u, v| within(ONE, u, v))
+        }
+    }
 }
 
 impl Scene {
@@ -147,12 +182,14 @@ impl Scene {
         let room = side * 128 - radius;
         let mut centre = || side * 128 + random.range(-room, room);
         let (x, y) = (centre(), centre());
-        let shape = Frame::new(x, y, radius, random.range(-40, 40));
+        let shape = Frame::new(x, y, radius, random.range(-30, 30));
+        let inside = CLASSES[label as usize].1;
+        // The shape is always the brighter one.
         let ground: Colour = std::array::from_fn(|_| random.range(0, 120));
         let colour = std::array::from_fn(|_| random.range(140, 255));
         let slope = std::array::from_fn(|_| std::array::from_fn(|_| random.range(-30, 30)));
         let specks = (0..random.range(0, 3)).map(|_| Speck::new(random, side)).collect();
-        Scene { label, side, shape, colour, ground, slope, noise: random.range(0, 12), specks }
+        Scene { side, shape, inside, colour, ground, slope, noise: random.range(0, 12), specks }
     }
 
     fn draw(&self, random: &mut Random, rgb: &mut [u8]) {
@@ -164,17 +201,9 @@ impl Scene {
                 self.ground[c] + (across + down) / (2 * self.side)
             });
             for speck in &self.specks {
-                let inside = |u: i64, v: i64| {
-                    if speck.stroke {
-                        v.abs() < 256 && u.abs() < 3072
-                    } else {
-                        u * u + v * v < ONE * ONE
-                    }
-                };
-                blend(&mut colour, &speck.colour, coverage(&speck.frame, x, y, 3, inside));
+                blend(&mut colour, &speck.colour, speck.coverage(x, y));
             }
-            let inside = |u, v| contains(self.label, u, v);
-            blend(&mut colour, &self.colour, coverage(&self.shape, x, y, 2, inside));
+            blend(&mut colour, &self.colour, self.shape.coverage(x, y, REACH, self.inside));
             for (value, colour) in pixel.iter_mut().zip(colour) {
                 let noise = random.range(-self.noise, self.noise);
                 *value = (colour + noise).clamp(0, 255) as u8;
@@ -191,28 +220,6 @@ fn blend(colour: &mut Colour, over: &Colour, covered: i64) {
         *value += (over - *value) * covered / (GRID * GRID);
     }
 }
-
-/// How many of a pixel's samples are `inside`, a test in the frame that holds only within `reach`
-/// radii of its centre.
-fn coverage(frame: &Frame, x: i64, y: i64, reach: i64, inside: impl Fn(i64, i64) -> bool) -> i64 {
-    let (left, top) = (256 * x - frame.x, 256 * y - frame.y);
-    let far = frame.radius * reach + 256;
-    if left.abs() > far || top.abs() > far {
-        return 0;
-    }
-    let step = 256 / GRID;
-    let mut covered = 0;
-    for j in 0..GRID {
-        for i in 0..GRID {
-            let (u, v) = frame.place(left + step / 2 + i * step, top + step / 2 + j * step);
-            covered += i64::from(inside(u, v));
-        }
-    }
-    covered
-}
-
-/// One radius in a shape's own frame.
-const ONE: i64 = 1024;
 
 /// Where a shape is, how large, and which way up.
 struct Frame {
@@ -236,6 +243,25 @@ impl Frame {
         }
     }
 
+    /// How many samples of the pixel at column `x`, row `y` are `inside`, a test that holds only
+    /// within `reach` of the centre.
+    fn coverage(&self, x: i64, y: i64, reach: i64, inside: impl Fn(i64, i64) -> bool) -> i64 {
+        let (left, top) = (256 * x - self.x, 256 * y - self.y);
+        let far = self.radius * reach / ONE + 256;
+        if left.abs() > far || top.abs() > far {
+            return 0;
+        }
+        let step = 256 / GRID;
+        let mut covered = 0;
+        for j in 0..GRID {
+            for i in 0..GRID {
+                let (u, v) = self.place(left + step / 2 + i * step, top + step / 2 + j * step);
+                covered += i64::from(inside(u, v));
+            }
+        }
+        covered
+    }
+
     /// A point given from the centre in 1/256 pixels, in the shape's own frame.
     fn place(&self, x: i64, y: i64) -> (i64, i64) {
         ((x * self.cos + y * self.sin) >> 20, (y * self.cos - x * self.sin) >> 20)
@@ -249,37 +275,4 @@ fn sine(degrees: i64) -> i64 {
     let (angle, sign) = if degrees < 180 { (degrees, 1) } else { (degrees - 180, -1) };
     let product = angle * (180 - angle);
     sign * ((4 * product) << 14) / (40_500 - product)
-}
-
-/// Whether the shape of class `label` holds the point (u, v) of its frame; v points down.
-fn contains(label: u8, u: i64, v: i64) -> bool {
-    let square = u * u + v * v;
-    let within = |radius: i64| square <= radius * radius;
-    match CLASSES[label as usize] {
-        "circle" => within(900),
-        "square" => u.abs().max(v.abs()) <= 780,
-        // Three sides at distance 1/2 from the centre: normals down, up left, up right.
-        "triangle" => v <= 512 && 887 * u.abs() - 512 * v <= 512 * ONE,
-        // A point is in a five-pointed star where it is inside at least four of its five lines.
-        "star" => {
-            const NORMALS: [(i64, i64); 5] =
-                [(0, 1024), (974, 316), (602, -828), (-602, -828), (-974, 316)];
-            NORMALS.iter().filter(|&&(a, b)| a * u + b * v <= 360 * ONE).count() >= 4
-        }
-        "ring" => within(960) && !within(560),
-        "cross" => u.abs().min(v.abs()) <= 280 && u.abs().max(v.abs()) <= 980,
-        "crescent" => within(980) && (u - 480) * (u - 480) + v * v > 760 * 760,
-        // Two discs over a square that stands on a corner.
-        "heart" => {
-            let (side, up) = (u.abs() - 430, v + 340);
-            let tip = 1000 - u.abs();
-            side * side + up * up <= 500 * 500 || (v >= -340 && v <= tip && u.abs() + 120 <= 1024)
-        }
-        "hourglass" => v.abs() <= 860 && u.abs() <= 120 + v.abs() * 3 / 4,
-        // A head with its point up, and a shaft.
-        _ => {
-            let head = v <= 60 && u.abs() * 11 <= (v + 1000) * 8;
-            head || (u.abs() <= 260 && (0..=960).contains(&v))
-        }
-    }
 }

@@ -201,7 +201,7 @@ mod tests {
         }
         // Other splits of the same R·B hold the same in each global batch.
         let all = global_batches(config, epoch);
-        for world in (1..=global).filter(|w| global % w == 0 && *w <= 16) {
+        for world in (1..=global).filter(|w| global.is_multiple_of(*w) && *w <= 16) {
             let batch_size = (global / world) as usize;
             let other = SamplerConfig { world: world as u32, batch_size, ..config };
             assert_eq!(global_batches(other, epoch), all);
