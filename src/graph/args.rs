@@ -1,7 +1,7 @@
 //! The arguments of a step, as an operator asks for them.
 
 use super::eval::{Value, evaluate};
-use super::op::{Build, Channels, NodeId, ScalarId};
+use super::primitive::{Build, Channels, NodeId, ScalarId};
 use super::program::{Border, Op};
 use super::spec::{Arg, Dist};
 use crate::error::{Error, Result};

@@ -3,7 +3,8 @@
 use super::args::{Args, Scope, draw_channels};
 use super::eval::{Value, evaluate};
 use super::nearest;
-use super::op::{Build, NodeId, Operator, ScalarId};
+use super::op::Operator;
+use super::primitive::{Build, NodeId, ScalarId};
 use super::spec::{Body, Condition, Dist, Output, Spec, Step, default_name};
 use crate::error::{Error, Result};
 use crate::tensor::DType;
@@ -153,7 +154,7 @@ impl<'a> Checker<'a> {
         Err(Error::spec("when must be one truth a sample, not one a channel"))
     }
 
-    fn draw(&self, name: &str) -> Result<super::op::Channels> {
+    fn draw(&self, name: &str) -> Result<super::primitive::Channels> {
         let draws = &self.scope.draws;
         draws.get(name).copied().ok_or_else(|| unknown_draw(draws, name))
     }
@@ -182,7 +183,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-fn unknown_draw(draws: &HashMap<String, super::op::Channels>, word: &str) -> Error {
+fn unknown_draw(draws: &HashMap<String, super::primitive::Channels>, word: &str) -> Error {
     let mut known: Vec<_> = draws.keys().map(String::as_str).collect();
     known.sort_unstable();
     Error::spec(format!("when: {}", nearest::unknown("draw", word, &known)))

@@ -1,7 +1,7 @@
 //! Expressions into primitives.
 
 use super::expr::{Binary, Expr, Unary};
-use super::op::{Build, Channels, NodeId, Operand};
+use super::primitive::{Build, Channels, NodeId, Operand};
 use super::program::Op;
 use crate::error::{Error, Result};
 use crate::tensor::DType;

@@ -12,5 +12,6 @@ mod nearest;
 mod number;
 pub mod op;
 pub mod plan;
+pub mod primitive;
 pub mod program;
 pub mod spec;

@@ -6,7 +6,8 @@
 //! an image is stored as u8 only where every path to it is u8.
 
 use super::check::{Checked, check};
-use super::op::{Build, Extent, Node, NodeId, Operand, Operator, Scalar, ScalarId};
+use super::op::Operator;
+use super::primitive::{Build, Extent, Node, NodeId, Operand, Scalar, ScalarId};
 use super::program::{self, Border, MAX_MAPS, MAX_POINTS, MAX_REGISTERS, NO_GUARD, Op};
 use super::spec::Spec;
 use crate::error::{Error, Result};

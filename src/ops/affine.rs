@@ -12,7 +12,8 @@
 use super::rotate::linear;
 use crate::error::{Error, Result};
 use crate::graph::args::Args;
-use crate::graph::op::{self, Build, NodeId, Operator};
+use crate::graph::op::Operator;
+use crate::graph::primitive::{self, Build, NodeId};
 
 pub(super) struct Affine;
 
@@ -57,7 +58,7 @@ impl Operator for Affine {
         let linear = linear(args)?;
         let (border, fill) = args.border(build)?;
         let grow = false;
-        Ok(build.affine(op::Affine {
+        Ok(build.affine(primitive::Affine {
             input,
             angle,
             translate,

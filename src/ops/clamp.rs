@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::graph::args::Args;
-use crate::graph::op::{Build, NodeId, Operator};
+use crate::graph::op::Operator;
+use crate::graph::primitive::{Build, NodeId};
 use crate::graph::program::Op;
 use crate::tensor::DType;
 

@@ -10,7 +10,8 @@
 
 use crate::error::{Error, Result};
 use crate::graph::args::Args;
-use crate::graph::op::{self, Build, NodeId, Operator};
+use crate::graph::op::Operator;
+use crate::graph::primitive::{self, Build, NodeId};
 use crate::graph::program::Border;
 
 pub(super) struct Crop;
@@ -37,6 +38,6 @@ impl Operator for Crop {
         }
         let draw = format!("{}.position", args.step());
         let draw = random.then(|| build.draw(&draw)).transpose()?;
-        build.crop(op::Crop { input, size, padding, border, fill, draw })
+        build.crop(primitive::Crop { input, size, padding, border, fill, draw })
     }
 }

@@ -7,7 +7,8 @@
 use crate::error::{Error, Result};
 use crate::graph::args::Args;
 use crate::graph::eval::{Value, evaluate};
-use crate::graph::op::{Build, NodeId, Operator};
+use crate::graph::op::Operator;
+use crate::graph::primitive::{Build, NodeId};
 
 pub(super) struct Expression;
 

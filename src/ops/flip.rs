@@ -3,7 +3,8 @@
 
 use crate::error::Result;
 use crate::graph::args::Args;
-use crate::graph::op::{Build, NodeId, Operator};
+use crate::graph::op::Operator;
+use crate::graph::primitive::{Build, NodeId};
 
 pub(super) struct Flip;
 

@@ -14,7 +14,8 @@ mod rotate;
 mod transpose;
 
 use crate::error::{Error, Result};
-use crate::graph::op::{Build, NodeId, Operator};
+use crate::graph::op::Operator;
+use crate::graph::primitive::{Build, NodeId};
 use crate::tensor::DType;
 
 /// Every operator, by name.

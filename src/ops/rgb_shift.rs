@@ -9,7 +9,8 @@
 use super::bytes_only;
 use crate::error::Result;
 use crate::graph::args::Args;
-use crate::graph::op::{Build, NodeId, Operator};
+use crate::graph::op::Operator;
+use crate::graph::primitive::{Build, NodeId};
 use crate::graph::program::Op;
 
 pub(super) struct RgbShift;

@@ -12,7 +12,8 @@
 
 use crate::error::Result;
 use crate::graph::args::Args;
-use crate::graph::op::{Affine, Build, NodeId, Operator};
+use crate::graph::op::Operator;
+use crate::graph::primitive::{Affine, Build, NodeId};
 
 pub(super) struct Rotate;
 
