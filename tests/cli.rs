@@ -203,18 +203,21 @@ fn check_finds_every_fault() {
     fs::write(path("image 4.jpg"), b"hello").unwrap();
     let png = image::RgbImage::new(3, 2);
     png.save_with_format(path("image 5.jpg"), image::ImageFormat::Png).unwrap();
+    let list = fs::read_to_string(path("labels.txt")).unwrap();
+    fs::write(path("labels.txt"), list + "\nimage 2.jpg cat\n").unwrap();
     let Output { status, stdout, .. } = forebay(&["check", "--data", data]).output().unwrap();
     let text = String::from_utf8(stdout).unwrap();
     assert_eq!(status.code(), Some(1), "{text}");
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 5, "{text}");
+    assert_eq!(lines.len(), 6, "{text}");
+    assert!(lines[3].contains("labels.txt:8: the label is \"cat\""), "{text}");
     for (line, number) in lines.iter().zip([2, 4, 5]) {
         let place = format!("labels.txt:{number}:");
         assert!(line.starts_with("fault: ") && line.contains(&place), "{line}");
         assert!(line.contains(&format!("image {}.jpg", number - 1)), "{line}");
     }
-    assert!(lines[3].starts_with("odd: ") && lines[3].contains("named as jpeg, is png"), "{text}");
-    assert!(lines[4].contains("3 faults, 1 odd file"), "{text}");
+    assert!(lines[4].starts_with("odd: ") && lines[4].contains("named as jpeg, is png"), "{text}");
+    assert!(lines[5].contains("4 faults, 1 odd file"), "{text}");
 
     let Output { status, stdout, .. } =
         forebay(&["check", "--data", data, "--json"]).output().unwrap();

@@ -1,8 +1,8 @@
 //! `forebay check`: every unreadable or odd file, before training.
 
-use super::Verdict;
 use super::open::{self, PipelineArgs};
 use super::progress::Progress;
+use super::{Verdict, counts};
 use anyhow::Result;
 use forebay::decoder::{self, Decoder, Limits, Pixels};
 use forebay::error::{Error, ErrorKind};
@@ -40,7 +40,7 @@ pub(crate) struct Args {
 struct Found {
     root: PathBuf,
     samples: u64,
-    classes: usize,
+    classes: u64,
     /// Samples that training would stop at (or skip), in the list's order.
     faults: Vec<Error>,
     /// Samples that train, but not as their makers may think.
@@ -117,9 +117,9 @@ fn check_samples(reader: &dyn Reader, found: &mut Found) {
             let mut labels: Vec<i64> = (0..reader.len()).map(|id| reader.label(id)).collect();
             labels.sort_unstable();
             labels.dedup();
-            labels.len()
+            labels.len() as u64
         }
-        named => named,
+        named => named as u64,
     };
     let progress = Progress::new("checking", reader.len());
     let looks: Vec<Result<Look, Error>> = (0..reader.len())
@@ -140,6 +140,8 @@ fn check_samples(reader: &dyn Reader, found: &mut Found) {
             }
         }
     }
+    // Wrong lines of the list were found first; where lines are known, they give the order.
+    found.faults.sort_by_key(Error::line);
 }
 
 /// What one readable sample showed.
@@ -194,8 +196,9 @@ fn oddity(name: &Path, bytes: &[u8], info: &decoder::Info) -> Option<String> {
         what.push(format!("named as {promised}, is {}", info.format));
     }
     if !info.warnings.is_empty() {
-        let codes: Vec<String> = info.warnings.iter().map(i32::to_string).collect();
-        what.push(format!("decodes, but libjpeg warns (code {})", codes.join(", ")));
+        let mut warnings: Vec<String> = info.warnings.iter().map(|code| warning(*code)).collect();
+        warnings.dedup();
+        what.push(format!("decodes, but has {}", warnings.join(", ")));
     }
     if let Ok(header) = decoder::probe(bytes) {
         if header.format == "jpeg" && header.components == 4 {
@@ -208,6 +211,15 @@ fn oddity(name: &Path, bytes: &[u8], info: &decoder::Info) -> Option<String> {
     (!what.is_empty()).then(|| what.join("; "))
 }
 
+/// What a code of libjpeg's harmless warnings means, as far as files have shown them.
+fn warning(code: i32) -> String {
+    const JWRN_EXTRANEOUS_DATA: i32 = 116;
+    match code {
+        JWRN_EXTRANEOUS_DATA => "stray bytes before a marker".into(),
+        code => format!("libjpeg's warning {code}"),
+    }
+}
+
 fn print(out: &mut impl Write, found: &Found) -> Result<()> {
     for error in &found.faults {
         writeln!(out, "fault: {error}")?;
@@ -216,18 +228,15 @@ fn print(out: &mut impl Write, found: &Found) -> Result<()> {
         writeln!(out, "odd: {error}")?;
     }
     let Found { samples, classes, .. } = found;
-    let counts = |n: usize, word: &str| match n {
-        0 => format!("no {word}"),
-        1 => format!("1 {word}"),
-        n => format!("{n} {word}s"),
-    };
     writeln!(
         out,
-        "{}: {samples} samples, {classes} classes, {}, {}, {}",
+        "{}: {}, {}, {}, {}, {}",
         found.root.display(),
+        counts(*samples, "sample", "samples"),
+        counts(*classes, "class", "classes"),
         describe(found),
-        counts(found.faults.len(), "fault"),
-        counts(found.odd.len(), "odd file"),
+        counts(found.faults.len() as u64, "fault", "faults"),
+        counts(found.odd.len() as u64, "odd file", "odd files"),
     )?;
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::digest::Digest;
 use super::open::{BatchArgs, SourceArgs};
-use super::{npy, progress::Progress};
+use super::{counts, npy, progress::Progress};
 use anyhow::{Result, ensure};
 use forebay::error::Error;
 use forebay::loader::{Batch, Options};
@@ -56,7 +56,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
     let mut out = stdout().lock();
     let dir = args.out.display();
-    writeln!(out, "{samples} samples in {batches} batches, {bytes} bytes, in {dir}")?;
+    let samples = counts(samples as u64, "sample", "samples");
+    let of_batches = counts(batches as u64, "batch", "batches");
+    writeln!(out, "{dir}: {samples} in {of_batches}, {bytes} bytes")?;
     writeln!(out, "digest {digest}")?;
     let stale = args.out.join(file_name("ids", batches));
     if stale.exists() {

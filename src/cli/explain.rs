@@ -141,10 +141,9 @@ fn memory(text: &mut String, plan: &Plan, args: &Args) {
     let least = if grown { "at least " } else { "" };
     _ = writeln!(
         text,
-        "\nkernels   resolve once, augment {} times a sample; {level} on this CPU\n\
+        "\nkernels   resolve, then augment for each pass; {level} on this CPU\n\
          scalars   {} of {MAX_REGISTERS} registers\n\
          memory    {least}{batch} bytes a batch of {}, {least}{between} between passes a thread",
-        plan.passes.len(),
         plan.scalars.len(),
         args.batch_size,
     );

@@ -106,6 +106,15 @@ fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
+/// `no fault`, `1 fault`, `2 faults`.
+fn counts(n: u64, one: &str, many: &str) -> String {
+    match n {
+        0 => format!("no {one}"),
+        1 => format!("1 {one}"),
+        n => format!("{n} {many}"),
+    }
+}
+
 /// Prints an error as one line.
 fn report(message: &str) {
     eprintln!("forebay: error: {}", message.split_whitespace().collect::<Vec<_>>().join(" "));

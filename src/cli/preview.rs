@@ -1,5 +1,6 @@
 //! `forebay preview`: originals beside what the pipeline makes of them.
 
+use super::counts;
 use super::open::SourceArgs;
 use super::sheet::{self, Row};
 use anyhow::{Context, Result};
@@ -83,8 +84,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .collect();
     let sheet = sheet::draw(&columns, &rows);
     sheet.save(&args.out).with_context(|| format!("cannot write {}", args.out.display()))?;
-    let (path, rows, columns) = (args.out.display(), rows.len(), columns.len());
-    writeln!(stdout(), "{path}: {rows} samples in {columns} columns{how}")?;
+    let (path, rows) = (args.out.display(), counts(rows.len() as u64, "sample", "samples"));
+    writeln!(stdout(), "{path}: {rows} in {} columns{how}", columns.len())?;
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! How far a command is: a bar on a terminal, now and then a plain line elsewhere.
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use std::fmt;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -20,8 +21,12 @@ impl Progress {
     /// Starts at 0 of `total`; `doing` is a word such as "checking".
     pub(crate) fn new(doing: &'static str, total: u64) -> Self {
         let bar = ProgressBar::new(total);
-        let style = "{msg} {wide_bar} {human_pos}/{human_len} {per_sec:>12} {eta:>4}";
-        bar.set_style(ProgressStyle::with_template(style).expect("the template is right"));
+        let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
+            let _ = write!(out, "{:.0}/s", state.per_sec());
+        };
+        let style = "{msg} {wide_bar} {human_pos}/{human_len} {rate:>9} {eta:>4}";
+        let style = ProgressStyle::with_template(style).expect("the template is right");
+        bar.set_style(style.with_key("rate", rate));
         bar.set_message(doing);
         let plain = bar.is_hidden().then(|| Mutex::new(Instant::now()));
         Progress { bar, doing, total, plain }
