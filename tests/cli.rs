@@ -119,6 +119,25 @@ fn usage_errors_are_one_line_and_status_2() {
     assert!(done(&["dump", "--help"]).contains("labels.txt"));
 }
 
+/// Its options are the other program's to read; `--help` too.
+#[test]
+fn train_hands_over() {
+    // Links, since a program just written may still be open in another test's child.
+    let alone = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let copy = alone.path().join("forebay");
+    fs::hard_link(cargo_bin!("forebay"), &copy).unwrap();
+    let run = || Command::new(&copy).args(["train", "--help", "--lr", "-1"]).output().unwrap();
+    let Output { status, stderr, .. } = run();
+    let text = String::from_utf8(stderr).unwrap();
+    assert_eq!((status.code(), text.lines().count()), (Some(1), 1), "{text}");
+    assert!(text.contains("make build"), "{text}");
+
+    std::os::unix::fs::symlink("/bin/echo", alone.path().join("forebay-train")).unwrap();
+    let Output { status, stdout, .. } = run();
+    assert!(status.success());
+    assert_eq!(String::from_utf8(stdout).unwrap(), "train --help --lr -1\n");
+}
+
 #[test]
 fn failures_say_where_and_status_1() {
     let (status, line) = failed(&["check", "--data", "no/such"]);

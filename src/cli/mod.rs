@@ -16,10 +16,12 @@ mod open;
 mod preview;
 mod progress;
 mod sheet;
+mod train;
 mod words;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
@@ -37,6 +39,12 @@ enum Command {
     Doctor(doctor::Args),
     /// Write a data set as a directory of JPEG files with a label list
     Export(export::Args),
+    /// Train a ResNet-18, in the program forebay-train; `forebay train --help` lists its options
+    #[command(disable_help_flag = true)]
+    Train {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
+        args: Vec<OsString>,
+    },
     /// Measure images/s, epoch by epoch, and where the time goes
     Bench(bench::Args),
     /// Write batches as .npy files (images, labels, ids), which any tool can check
@@ -64,6 +72,7 @@ pub(crate) fn main() -> ExitCode {
     let result = match cli.command {
         Command::Doctor(args) => doctor::run(&args).map(|()| Verdict::Good),
         Command::Export(args) => export::run(&args).map(|()| Verdict::Good),
+        Command::Train { args } => train::exec(args).map(|never| match never {}),
         Command::Bench(args) => bench::run(&args).map(|()| Verdict::Good),
         Command::Dump(args) => dump::run(&args).map(|()| Verdict::Good),
         Command::Preview(args) => preview::run(&args).map(|()| Verdict::Good),
