@@ -1,6 +1,7 @@
 //! A batch of the loader as tensors, without a copy.
 #![allow(unsafe_code)]
 
+use super::torch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::Batch;
 use crate::tensor::{DType, TensorView};
@@ -36,15 +37,16 @@ pub(super) fn lend(
     if kept.is_empty() {
         return Ok(());
     }
-    let kept = Tensor::f_from_slice(&kept)?;
-    f(&images.f_index_select(0, &kept)?, &labels.f_index_select(0, &kept)?)
+    let kept = Tensor::f_from_slice(&kept).map_err(torch)?;
+    let select = |tensor: &Tensor| tensor.f_index_select(0, &kept).map_err(torch);
+    f(&select(&images)?, &select(&labels)?)
 }
 
 /// # Safety
 /// As for `Tensor::f_from_blob`: the tensor and what is made from it by view must not outlive `data`.
 unsafe fn blob(data: *const u8, shape: &[i64], kind: Kind) -> Result<Tensor> {
     // SAFETY: the caller's promise; no strides means dense rows, as batches have.
-    Ok(unsafe { Tensor::f_from_blob(data, shape, &[], kind, Device::Cpu) }?)
+    unsafe { Tensor::f_from_blob(data, shape, &[], kind, Device::Cpu) }.map_err(torch)
 }
 
 fn image_shape(view: &TensorView<'_>) -> Result<[i64; 4]> {

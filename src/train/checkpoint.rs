@@ -3,6 +3,7 @@
 //! It appears whole or not at all: written beside its place, synced, then renamed over it.
 
 use super::resnet::Stem;
+use super::torch;
 use crate::error::{Error, ErrorKind, Result};
 use safetensors::tensor::{Dtype, TensorView};
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use tch::{Kind, Tensor};
+use tch::{Kind, TchError, Tensor};
 
 /// What a checkpoint tells beside its weights; the file's metadata holds it as JSON under
 /// [`Meta::KEY`]. One key, since the format keeps several in no order and the same run is to leave
@@ -106,7 +107,7 @@ impl Store {
 fn serialize(variables: &HashMap<String, Tensor>, meta: &Meta) -> Result<Vec<u8>> {
     let parts = variables
         .iter()
-        .map(|(name, tensor)| Ok((name, dense(tensor)?)))
+        .map(|(name, tensor)| Ok((name, dense(tensor).map_err(torch)?)))
         .collect::<Result<Vec<_>>>()?;
     let views = parts
         .iter()
@@ -120,7 +121,7 @@ fn serialize(variables: &HashMap<String, Tensor>, meta: &Meta) -> Result<Vec<u8>
 }
 
 /// A tensor's type, shape and row-major bytes, wherever and in whatever order it lies.
-fn dense(tensor: &Tensor) -> Result<(Dtype, Vec<usize>, Vec<u8>)> {
+fn dense(tensor: &Tensor) -> Result<(Dtype, Vec<usize>, Vec<u8>), TchError> {
     let tensor = tensor.f_to_device(tch::Device::Cpu)?.f_contiguous()?;
     let (kind, dtype) = match tensor.f_kind()? {
         Kind::Int64 => (Kind::Int64, Dtype::I64),

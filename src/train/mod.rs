@@ -13,15 +13,15 @@ pub mod step;
 use crate::error::{Error, ErrorKind};
 
 /// libtorch's messages go on for a screen of C++ frames; the first line holds what happened.
-impl From<tch::TchError> for Error {
-    fn from(error: tch::TchError) -> Self {
-        let text = match error {
-            tch::TchError::Torch(text) => text,
-            other => other.to_string(),
-        };
-        let line = text.lines().next().unwrap_or_default();
-        Error::new(ErrorKind::Device, format!("libtorch: {line}"))
-    }
+///
+/// No `From`: a second one for [`Error`], and only with this feature, makes code elsewhere ambiguous.
+fn torch(error: tch::TchError) -> Error {
+    let text = match error {
+        tch::TchError::Torch(text) => text,
+        other => other.to_string(),
+    };
+    let line = text.lines().next().unwrap_or_default();
+    Error::new(ErrorKind::Device, format!("libtorch: {line}"))
 }
 
 #[cfg(test)]
@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn errors_of_libtorch_fit_one_line() {
         let a = tch::Tensor::zeros([2, 3], tch::kind::FLOAT_CPU);
-        let text = Error::from(a.f_matmul(&a).unwrap_err()).to_string();
+        let text = torch(a.f_matmul(&a).unwrap_err()).to_string();
         assert!(text.starts_with("libtorch: ") && text.lines().count() == 1, "{text}");
     }
 }

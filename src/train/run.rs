@@ -4,7 +4,7 @@ use super::batch::lend;
 use super::checkpoint::{Meta, Store};
 use super::metrics::{Clock, Meter, Metrics, Times};
 use super::resnet::{ResNet18, Stem};
-use super::step;
+use super::{step, torch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::{Batch, Loader};
 use std::rc::Rc;
@@ -126,8 +126,8 @@ pub fn run(
     }
     let torch_threads = tch::get_num_threads();
     let variables = VarStore::new(tch::Device::Cpu);
-    let model = ResNet18::new(&variables.root(), options.stem, classes)?;
-    let mut optimizer = Adam::default().build(&variables, options.learning_rate)?;
+    let model = ResNet18::new(&variables.root(), options.stem, classes).map_err(torch)?;
+    let mut optimizer = Adam::default().build(&variables, options.learning_rate).map_err(torch)?;
     let parameters = variables.trainable_variables().iter().map(tch::Tensor::numel).sum();
     tell(Event::Start { parameters, classes, torch_threads });
 
@@ -150,7 +150,7 @@ pub fn run(
     let mut summary = Summary::default();
     for epoch in 0..options.epochs {
         // Train.
-        let mut meter = Meter::new()?;
+        let mut meter = Meter::new();
         let mut clock = Clock::start();
         let mut done = 0;
         let mut batches: Box<dyn Iterator<Item = Result<Rc<Batch>>>> = match &held {
@@ -163,7 +163,8 @@ pub fn run(
             lend(&batch, classes, |images, labels| {
                 // Batch norm has no variance over one sample, and would take in one that is NaN.
                 if batch.len() > 1 {
-                    step::train(&model, &mut optimizer, images, labels, &mut meter)?;
+                    step::train(&model, &mut optimizer, images, labels, &mut meter)
+                        .map_err(torch)?;
                 }
                 Ok(())
             })?;
@@ -176,7 +177,7 @@ pub fn run(
                 step: done,
                 steps,
                 times: clock.read(),
-                metrics: log.then(|| meter.read()).transpose()?,
+                metrics: log.then(|| meter.read()).transpose().map_err(torch)?,
             }));
         }
         drop(batches);
@@ -189,10 +190,10 @@ pub fn run(
         }
         summary.epochs = epoch + 1;
         save(epoch + 1, 0)?;
-        let train_metrics = meter.read()?;
+        let train_metrics = meter.read().map_err(torch)?;
 
         // Validate.
-        let mut meter = Meter::new()?;
+        let mut meter = Meter::new();
         let mut clock = Clock::start();
         if let Some(valid) = valid {
             let steps = valid.len();
@@ -202,7 +203,7 @@ pub fn run(
                 let Some(batch) = clock.wait(|| batches.next()) else { break };
                 let batch = batch?;
                 lend(&batch, classes, |images, labels| {
-                    Ok(step::evaluate(&model, images, labels, &mut meter)?)
+                    step::evaluate(&model, images, labels, &mut meter).map_err(torch)
                 })?;
                 clock.count(batch.len());
                 done += 1;
@@ -225,7 +226,7 @@ pub fn run(
         tell(Event::Epoch(&Epoch {
             epoch: epoch + 1,
             train: train_metrics,
-            valid: valid.is_some().then(|| meter.read()).transpose()?,
+            valid: valid.is_some().then(|| meter.read()).transpose().map_err(torch)?,
             train_times,
             valid_times,
         }));

@@ -1,7 +1,7 @@
 """forebay's ResNet-18 beside torchvision's.
 
 tests/data/resnet18.json holds what torchvision makes of a seed: logits and losses. Here torchvision
-is held to that file, and tests/train.rs holds forebay to it. `python tests/python/test_resnet.py`
+is held to that file, and tests/train holds forebay to it. `python tests/python/test_resnet.py`
 writes it anew. The other test trains with forebay and loads what it leaves into torchvision.
 """
 
@@ -24,13 +24,13 @@ STD = numpy.float32([0.2023, 0.1994, 0.2010])
 
 def numbers():
     torch.manual_seed(0)
-    model = torchvision.models.resnet18(num_classes=10)
+    model = torchvision.models.resnet18(num_classes=10).to(memory_format=torch.channels_last)
     images, labels = torch.randn(16, 3, 32, 32), torch.arange(16) % 10
     with torch.no_grad():
         batch = model(images).flatten().tolist()
         running = model.eval()(images).flatten().tolist()
     model.train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-6)
     losses = []
     for _ in range(5):
         loss = cross_entropy(model(images), labels)
@@ -43,7 +43,7 @@ def numbers():
 
 def test_torchvision_gives_the_numbers_that_forebay_is_held_to():
     expected, got = json.loads(NUMBERS.read_text()), numbers()
-    for name, bound in [("batch_statistics", 1e-4), ("running_statistics", 1e-5), ("losses", 1e-3)]:
+    for name, bound in [("batch_statistics", 1e-4), ("running_statistics", 1e-5), ("losses", 1e-4)]:
         numpy.testing.assert_allclose(got[name], expected[name], rtol=0, atol=bound, err_msg=name)
 
 
