@@ -1,2 +1,0 @@
-//! The `forebay-train` program: what `forebay train` starts.
-fn main() {}

@@ -1,0 +1,114 @@
+//! The network and its steps, against torchvision's numbers and against themselves.
+
+use crate::{batch, meta, model, seeded};
+use forebay::train::checkpoint::Store;
+use forebay::train::metrics::{Meter, Metrics};
+use forebay::train::resnet::Stem;
+use forebay::train::step;
+use tch::Tensor;
+use tch::nn::{Adam, OptimizerConfig, VarStore};
+
+/// tests/data/resnet18.json holds what torchvision makes of the same seed;
+/// `tests/python/test_resnet.py` writes it and holds torchvision to it.
+#[test]
+fn the_same_seed_gives_torchvisions_logits_and_losses() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/resnet18.json");
+    let expected: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let numbers = |name: &str| -> Vec<f64> {
+        let list = expected[name].as_array().unwrap();
+        list.iter().map(|number| number.as_f64().unwrap()).collect()
+    };
+    let close = |name: &str, got: &[f64], bound: f64| {
+        let expected = numbers(name);
+        assert_eq!(got.len(), expected.len());
+        let off = got.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        println!("{name}: largest difference {off:e}");
+        assert!(off < bound, "{name}: {off:e}\n{got:?}\n{expected:?}");
+    };
+
+    let _turn = seeded(0);
+    let (variables, model) = model(Stem::Imagenet, 10);
+    let (images, labels) = batch(16, 10);
+    let logits = |train| {
+        let logits = tch::no_grad(|| model.forward(&images, train)).unwrap();
+        Vec::<f64>::try_from(logits.flatten(0, -1)).unwrap()
+    };
+    // Over 16 samples of one pixel, as the last layer has them, the division by the deviation
+    // magnifies the last bits.
+    close("batch_statistics", &logits(true), 1e-4);
+    close("running_statistics", &logits(false), 1e-5);
+
+    // Small steps, since Adam turns the last bits of a gradient near zero into whole steps.
+    let mut optimizer = Adam::default().build(&variables, 1e-6).unwrap();
+    let losses: Vec<f64> = (0..5)
+        .map(|_| {
+            let mut meter = Meter::new();
+            step::train(&model, &mut optimizer, &images, &labels, &mut meter).unwrap();
+            meter.read().unwrap().loss
+        })
+        .collect();
+    close("losses", &losses, 1e-4);
+}
+
+#[test]
+fn parameters_are_as_many_as_torchvisions() {
+    let _turn = seeded(0);
+    let trainable = |variables: &VarStore| -> usize {
+        variables.trainable_variables().iter().map(Tensor::numel).sum()
+    };
+    let (variables, _) = model(Stem::Imagenet, 1000);
+    assert_eq!((trainable(&variables), variables.len()), (11_689_512, 122));
+    let (variables, model) = model(Stem::Cifar, 10);
+    assert_eq!(trainable(&variables), 11_173_962);
+    let logits = model.forward(&batch(2, 10).0, true).unwrap();
+    assert_eq!(logits.size(), [2, 10]);
+}
+
+fn some_steps(seed: i64) -> (Vec<Metrics>, Vec<u8>) {
+    let _turn = seeded(seed);
+    tch::set_num_threads(2);
+    let (variables, model) = model(Stem::Imagenet, 10);
+    let mut optimizer = Adam::default().build(&variables, 1e-3).unwrap();
+    let mut meter = Meter::new();
+    let (images, labels) = batch(32, 10);
+    let mut curve = Vec::new();
+    for _ in 0..4 {
+        step::train(&model, &mut optimizer, &images, &labels, &mut meter).unwrap();
+        curve.push(meter.read().unwrap());
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    store.save(&variables.variables(), &meta()).unwrap();
+    (curve, std::fs::read(store.last()).unwrap())
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let (first, second, other) = (some_steps(1), some_steps(1), some_steps(2));
+    assert_eq!(first.0, second.0);
+    assert!(first.1 == second.1, "the files differ");
+    assert!(first.1 != other.1, "another seed gives the same file");
+}
+
+#[test]
+fn evaluating_changes_nothing_and_training_learns() {
+    let _turn = seeded(3);
+    let (variables, model) = model(Stem::Imagenet, 4);
+    let mut optimizer = Adam::default().build(&variables, 1e-3).unwrap();
+    let (images, labels) = batch(8, 4);
+    let evaluate = || {
+        let mut meter = Meter::new();
+        step::evaluate(&model, &images, &labels, &mut meter).unwrap();
+        meter.read().unwrap()
+    };
+    let before = evaluate();
+    assert_eq!(before, evaluate());
+    let mut last = before;
+    for _ in 0..15 {
+        let mut meter = Meter::new();
+        step::train(&model, &mut optimizer, &images, &labels, &mut meter).unwrap();
+        last = meter.read().unwrap();
+    }
+    assert!(last.accuracy == 1.0 && last.loss < before.loss / 4.0, "{before:?} to {last:?}");
+}

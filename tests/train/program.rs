@@ -1,0 +1,175 @@
+//! `forebay-train` as a user runs it, on drawn shapes.
+
+use assert_cmd::cargo::cargo_bin;
+use forebay::dataset::export::{Jpeg, Subsampling, export};
+use forebay::dataset::shapes::{Part, Shapes};
+use forebay::train::checkpoint::{Meta, Store};
+use rustix::process::{Pid, Signal, kill_process};
+use safetensors::SafeTensors;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::AtomicBool;
+use tempfile::TempDir;
+
+/// A directory with train/ of `train` shapes and valid/ of `valid`.
+fn shapes(train: u64, valid: u64) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let jpeg = Jpeg { quality: 90, subsampling: Subsampling::S420 };
+    for (name, part, count) in [("train", Part::Train, train), ("valid", Part::Valid, valid)] {
+        let shapes = Shapes::new(1, part, count, 32);
+        export(&shapes, &dir.path().join(name), jpeg, &|_| {}, &AtomicBool::new(false)).unwrap();
+    }
+    dir
+}
+
+/// `forebay-train train --data DATA ARGS`.
+fn command(data: &Path, args: &str) -> Command {
+    let mut command = Command::new(cargo_bin("forebay-train"));
+    command.arg("train").arg("--data").arg(data).args(args.split_whitespace());
+    // As `forebay train` starts it.
+    command.env("OMP_WAIT_POLICY", "passive").current_dir(data);
+    command
+}
+
+fn run(data: &TempDir, args: &str) -> Output {
+    command(data.path(), args).output().unwrap()
+}
+
+/// What it printed, once it has succeeded.
+fn good(output: Output) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Its one line of complaint and exit status.
+fn complaint(output: Output) -> (Option<i32>, String) {
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<_> = stderr.lines().filter(|line| line.contains("error")).collect();
+    assert_eq!(lines.len(), 1, "{stderr}");
+    assert!(output.stdout.is_empty());
+    (output.status.code(), lines[0].to_string())
+}
+
+/// The number behind `key=` in the line of an epoch.
+fn told(line: &str, key: &str) -> f64 {
+    let word = line.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
+    word.unwrap_or_else(|| panic!("no {key} in {line}")).parse().unwrap()
+}
+
+fn story(checkpoint: &Path) -> Meta {
+    let bytes = fs::read(checkpoint).unwrap();
+    let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+    serde_json::from_str(&header.metadata().as_ref().unwrap()[Meta::KEY]).unwrap()
+}
+
+#[test]
+fn the_curve_and_the_weights_follow_from_the_seed() {
+    // The last training batch has one sample, from which batch norm can learn nothing.
+    let data = shapes(33, 12);
+    let train = |out: &str, args: &str| {
+        let args = format!("--epochs 2 --batch-size 8 --torch-threads 1 --out {out} {args}");
+        let stdout = good(run(&data, &args));
+        let lines: Vec<_> = stdout.lines().map(str::to_string).collect();
+        assert_eq!(lines.len(), 3, "{stdout}");
+        assert!(lines[1].starts_with("epoch 2/2 train_loss="), "{stdout}");
+        assert!(lines[2].starts_with("trained 2 epochs in "), "{stdout}");
+        let curve = ["train_loss", "train_acc", "valid_loss", "valid_acc"];
+        let curve = curve.map(|key| [told(&lines[0], key), told(&lines[1], key)]);
+        (curve, fs::read(data.path().join(out).join(Store::LAST)).unwrap())
+    };
+    let first = train("first", "--seed 7 --threads 1");
+    let again = train("again", "--seed 7 --threads 2");
+    let other = train("other", "--seed 8");
+    assert_eq!(first.0, again.0);
+    assert!(first.1 == again.1 && first.1 != other.1);
+    assert!(first.0.as_flattened().iter().all(|value| value.is_finite()), "{:?}", first.0);
+    assert!(first.0[1].iter().all(|accuracy| (0.0..=1.0).contains(accuracy)));
+
+    let story = story(&data.path().join("first").join(Store::LAST));
+    assert_eq!((story.epoch, story.step, story.seed, story.classes), (2, 0, 7, 10));
+}
+
+#[test]
+fn filled_places_count_in_no_metric() {
+    let data = shapes(8, 5);
+    let pipeline = include_str!("../../pipelines/cifar10-valid.toml");
+    let padded = pipeline.replace("shuffle = false", "shuffle = false\nlast_batch = \"pad\"");
+    fs::write(data.path().join("pad.toml"), padded).unwrap();
+    let valid = |args: &str| {
+        let stdout = good(run(&data, &format!("--batch-size 4 --torch-threads 1 {args}")));
+        ["valid_loss", "valid_acc"].map(|key| told(stdout.lines().next().unwrap(), key))
+    };
+    let (padded, plain) = (valid("--valid-pipeline pad.toml"), valid(""));
+    assert!((padded[0] - plain[0]).abs() < 2e-4 && padded[1] == plain[1], "{padded:?} {plain:?}");
+    assert!(data.path().join("runs/resnet18/version_1").join(Store::LAST).exists());
+}
+
+#[test]
+fn one_batch_is_repeated_as_often_as_an_epoch_has_batches() {
+    let data = shapes(12, 2);
+    fs::remove_dir_all(data.path().join("valid")).unwrap();
+    // One of the list's two halves cannot be read: the batch that is held comes from the other.
+    let list: String = (0..12).map(|i| format!("{i}.jpg {}\n", i % 3)).collect();
+    fs::write(data.path().join("train/labels.txt"), list).unwrap();
+    fs::remove_file(data.path().join("train/classes.txt")).unwrap();
+    let pipeline = include_str!("../../pipelines/cifar10-valid.toml");
+    fs::write(data.path().join("ordered.toml"), pipeline).unwrap();
+    (4..12).for_each(|i| fs::remove_file(data.path().join(format!("train/{i}.jpg"))).unwrap());
+    let args = "--batch-size 4 --torch-threads 1 --pipeline ordered.toml --out out --repeat-batch";
+    let output = run(&data, &format!("{args} --log-every 1"));
+    let steps = String::from_utf8_lossy(&output.stderr).matches("epoch 1/1 training ").count();
+    let stdout = good(output);
+    assert!(!stdout.contains("valid_loss") && steps == 3, "{steps} {stdout}");
+    // No classes.txt: one class more than the largest label.
+    assert_eq!(story(&data.path().join("out").join(Store::LAST)).classes, 3);
+}
+
+#[test]
+fn an_interrupt_finishes_the_step_and_saves() {
+    let data = shapes(64, 2);
+    let args = "--epochs 1000 --batch-size 8 --torch-threads 1 --log-every 1 --out out";
+    let mut command = command(data.path(), args);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    lines.find(|line| line.contains("training 3/8")).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    // Its stderr must not fill up while it ends.
+    let rest: Vec<_> = lines.collect();
+    let output = child.wait_with_output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{rest:?}");
+    let story = story(&data.path().join("out").join(Store::LAST));
+    assert!(story.step >= 3 || story.epoch > 0, "{story:?}");
+    let line = format!("stopped after step {} of epoch {};", story.step, story.epoch + 1);
+    assert!(stdout.contains(&line), "{stdout}");
+}
+
+#[test]
+fn mistakes_are_told_in_one_line() {
+    let data = shapes(4, 2);
+    let failed = |args: &str, text: &str| {
+        let (status, line) = complaint(run(&data, args));
+        assert!(status == Some(1) && line.contains(text), "{args}: {line}");
+    };
+    failed("--device cuda:1", "--device cuda:1: this build trains on the CPU only");
+    failed("--classes 2", "but the model has 2 classes");
+    failed("--pipeline none.toml", "none.toml: cannot");
+    failed("--out valid/0.jpg", "valid/0.jpg: cannot create the directory");
+    let pipeline = include_str!("../../pipelines/decode-only.toml");
+    fs::write(data.path().join("bytes.toml"), pipeline).unwrap();
+    failed("--pipeline bytes.toml", "takes batches of (N, 3, H, W) f32");
+    fs::remove_file(data.path().join("train/2.jpg")).unwrap();
+    failed("", "2.jpg");
+    fs::remove_dir_all(data.path().join("train")).unwrap();
+    failed("", "labels.txt");
+
+    for args in ["--epochs 0", "--batch-size 1", "--lr nan", "--device tpu", "--stem vgg", "--nope"]
+    {
+        let (status, line) = complaint(run(&data, args));
+        assert_eq!(status, Some(2), "{args}: {line}");
+    }
+}
