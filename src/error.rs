@@ -71,6 +71,13 @@ impl Error {
         self
     }
 
+    /// Puts `subject` before the message: the file that a list's line names, say.
+    #[must_use]
+    pub fn about(mut self, subject: impl fmt::Display) -> Self {
+        self.0.message = format!("{subject}: {}", self.0.message);
+        self
+    }
+
     /// Names the line of the file, counted from 1.
     #[must_use]
     pub fn at_line(mut self, line: u64) -> Self {

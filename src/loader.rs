@@ -154,6 +154,11 @@ impl Loader {
         self.executor.reader().classes()
     }
 
+    /// What is odd about the source but no error, a line each: an empty class, say.
+    pub fn warnings(&self) -> &[String] {
+        self.executor.reader().warnings()
+    }
+
     /// The label of sample `id` of the list.
     pub fn label(&self, id: u64) -> i64 {
         self.executor.reader().label(id)

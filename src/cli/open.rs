@@ -91,7 +91,21 @@ impl SourceArgs {
     /// Opens `spec` over the data directory.
     pub(crate) fn open(&self, spec: &Spec, options: &Options) -> Result<Loader> {
         let roots = roots(&self.data, &spec.reader.kind)?;
-        Ok(Loader::open(spec, &roots[0], options)?)
+        let loader = Loader::open(spec, &roots[0], options)?;
+        if spec.reader.kind == ReaderKind::Folders {
+            report_folders(&loader);
+        }
+        Ok(loader)
+    }
+}
+
+/// Tells which label each folder got, since no list says so, and what is odd about them.
+fn report_folders(loader: &Loader) {
+    let classes =
+        loader.classes().iter().enumerate().map(|(label, name)| format!("{label} {name}"));
+    eprintln!("forebay: classes: {}", classes.collect::<Vec<_>>().join(", "));
+    for warning in loader.warnings() {
+        eprintln!("forebay: note: {warning}");
     }
 }
 

@@ -159,7 +159,8 @@ impl Job {
         }
         failure.map(|(position, error)| {
             let id = self.places[position].id;
-            error.at_sample(id).at_path(self.shared.reader.place(id))
+            // Errors of the reader have their place.
+            if error.path().is_some() { error } else { self.shared.reader.locate(id, error) }
         })
     }
 

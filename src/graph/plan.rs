@@ -127,11 +127,20 @@ struct GuardedStep {
     operand: Option<usize>,
 }
 
-/// A pass under construction; `float` where some path leaves it as f32.
-#[derive(Debug, Default)]
+/// A pass under construction.
+#[derive(Debug)]
 struct Building {
     steps: Vec<GuardedStep>,
+    /// Whether some path leaves it as f32.
     float: bool,
+    /// The size that its last step leaves.
+    extent: Extent,
+}
+
+impl Building {
+    fn new(extent: Extent) -> Building {
+        Building { steps: Vec::new(), float: false, extent }
+    }
 }
 
 struct Lowering {
@@ -146,6 +155,10 @@ struct Lowering {
 impl Lowering {
     fn node(&self, node: NodeId) -> &Node {
         &self.build.nodes[node.0 as usize].0
+    }
+
+    fn extent(&self, node: NodeId) -> Extent {
+        self.build.image_type(node).extent.clone()
     }
 
     /// The image that `node` reads; for a choice, where its branches part.
@@ -176,7 +189,7 @@ impl Lowering {
         while !self.stored.contains_key(&start) {
             start = self.input(start).expect("the decoded image is stored");
         }
-        let mut passes = vec![Building::default()];
+        let mut passes = vec![Building::new(self.extent(start))];
         self.walk(start, node, State::default(), None, &mut passes)?;
         passes.last_mut().expect("there is one").float =
             self.build.image_type(node).dtype == DType::F32;
@@ -187,7 +200,7 @@ impl Lowering {
             let image = ImagePlan {
                 dtype: if pass.float { DType::F32 } else { DType::U8 },
                 layout: if k == last { layout } else { Layout::Hwc },
-                extent: self.build.image_type(node).extent.clone(),
+                extent: pass.extent,
             };
             self.images.push(image);
             let dest = self.images.len() - 1;
@@ -280,13 +293,14 @@ impl Lowering {
             passes[state.pass].float |= self.build.image_type(before).dtype == DType::F32;
             next = State { pass: state.pass + 1, contents: Contents::default() };
             if next.pass == passes.len() {
-                passes.push(Building::default());
+                passes.push(Building::new(self.extent(before)));
             }
         }
         next.contents.points += add.points;
         next.contents.maps += add.maps;
         next.contents.gather |= add.gather;
         next.contents.operand |= add.operand;
+        passes[next.pass].extent = self.extent(node);
         passes[next.pass].steps.push(GuardedStep { guard, node, operand });
         Ok(next)
     }

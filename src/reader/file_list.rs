@@ -95,8 +95,8 @@ impl Reader for FileList {
 
     /// The list, its line, and the file that the line names.
     fn locate(&self, id: u64, error: Error) -> Error {
-        let what = format!("{}: {}", as_path(self.lines.name(id)).display(), error.message());
-        Error::new(error.kind(), what)
+        error
+            .about(as_path(self.lines.name(id)).display())
             .at_path(&self.path)
             .at_line(self.lines.number(id))
             .at_sample(id)

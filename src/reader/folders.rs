@@ -47,12 +47,6 @@ impl Folders {
         Ok(folders)
     }
 
-    /// What is odd but no error, a line each: classes without a sample, and directories inside a
-    /// class, which are not read.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
-    }
-
     /// Sets the largest file that is read, in bytes.
     #[must_use]
     pub fn with_limit(mut self, bytes: u64) -> Self {
@@ -138,6 +132,11 @@ impl Reader for Folders {
 
     fn label(&self, id: u64) -> i64 {
         self.firsts.partition_point(|&first| first <= id) as i64 - 1
+    }
+
+    /// Classes without a sample, and directories inside a class, which are not read.
+    fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     fn classes(&self) -> &[String] {

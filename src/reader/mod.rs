@@ -44,6 +44,11 @@ pub trait Reader: Send + Sync {
     /// Names of the classes by label; empty where the source has no names.
     fn classes(&self) -> &[String];
 
+    /// What is odd about the source but no error, a line each.
+    fn warnings(&self) -> &[String] {
+        &[]
+    }
+
     /// Where sample `id` comes from, for people: its path under the data directory.
     fn place(&self, id: u64) -> std::path::PathBuf;
 
