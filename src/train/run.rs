@@ -162,7 +162,7 @@ pub fn run(
             let batch = batch?;
             lend(&batch, classes, |images, labels| {
                 // Batch norm has no variance over one sample, and would take in one that is NaN.
-                if batch.len() > 1 {
+                if labels.size1().map_err(torch)? > 1 {
                     step::train(&model, &mut optimizer, images, labels, &mut meter)
                         .map_err(torch)?;
                 }

@@ -4,6 +4,7 @@
 mod screen;
 
 use anyhow::{Context, Result, bail};
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand, ValueEnum};
 use forebay::error::Error;
 use forebay::graph::file;
@@ -224,8 +225,12 @@ fn usage(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let text = error.render().to_string();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        eprint!("{text}");
+        return ExitCode::from(2);
+    }
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("Usage:"));
-    let line = lines.collect::<Vec<_>>().join("; ");
+    let line = lines.collect::<Vec<_>>().join("; ").replace(":;", ":");
     report(line.strip_prefix("error: ").unwrap_or(&line));
     ExitCode::from(2)
 }

@@ -1,5 +1,6 @@
 //! How far a run is, and what came of it.
 
+use forebay::train::metrics::Metrics;
 use forebay::train::run::{Epoch, Event, Step, Summary};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write};
@@ -11,6 +12,8 @@ pub(crate) struct Screen {
     epochs: u32,
     every: bool,
     bar: ProgressBar,
+    /// Of this pass, as last read.
+    metrics: Option<Metrics>,
     last_line: Instant,
     start: Instant,
 }
@@ -25,7 +28,7 @@ impl Screen {
         let style = "{prefix} {wide_bar} {pos}/{len} {msg}";
         bar.set_style(ProgressStyle::with_template(style).expect("the template is right"));
         let now = Instant::now();
-        Screen { epochs, every, bar, last_line: now, start: now }
+        Screen { epochs, every, bar, metrics: None, last_line: now, start: now }
     }
 
     /// Shows an event of the run.
@@ -41,10 +44,14 @@ impl Screen {
     }
 
     fn step(&mut self, step: &Step) {
+        if step.step == 1 {
+            self.metrics = None;
+        }
+        self.metrics = step.metrics.or(self.metrics);
         let pass = if step.validating { "validating" } else { "training" };
         let pass = format!("epoch {}/{} {pass}", step.epoch, self.epochs);
         let mut text = String::new();
-        if let Some(metrics) = &step.metrics {
+        if let Some(metrics) = &self.metrics {
             text += &format!("loss {:.4} acc {:.4}, ", metrics.loss, metrics.accuracy);
         }
         let (rate, waiting) = (step.times.rate(), step.times.waiting() * 100.0);
@@ -53,10 +60,7 @@ impl Screen {
             self.bar.set_length(step.steps as u64);
             self.bar.set_position(step.step as u64);
             self.bar.set_prefix(pass);
-            // Between readings of the metrics the last ones stay.
-            if step.metrics.is_some() || step.validating {
-                self.bar.set_message(text);
-            }
+            self.bar.set_message(text);
         } else if match self.every {
             true => step.metrics.is_some(),
             false => self.last_line.elapsed() >= Self::INTERVAL,
