@@ -71,10 +71,12 @@ impl Error {
         self
     }
 
-    /// Puts `subject` before the message: the file that a list's line names, say.
+    /// Puts `subject` into the message, in place of a path that is named already: the file of a
+    /// list's line, so that the list can take the path's place.
     #[must_use]
     pub fn about(mut self, subject: impl fmt::Display) -> Self {
         self.0.message = format!("{subject}: {}", self.0.message);
+        self.0.path = None;
         self
     }
 

@@ -4,9 +4,13 @@
 mod checkpoint;
 mod model;
 mod program;
+#[path = "../../src/train/mod.rs"]
+#[allow(dead_code, unreachable_pub)] // Tests of parts use a part.
+mod train;
 
-use forebay::train::checkpoint::Meta;
-use forebay::train::resnet::{ResNet18, Stem};
+use crate::train::checkpoint::Meta;
+use crate::train::resnet::{ResNet18, Stem};
+use forebay::{error, loader, tensor};
 use std::sync::{Mutex, MutexGuard};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};

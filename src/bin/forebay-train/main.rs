@@ -2,17 +2,23 @@
 //! to stderr. Exit status: 0 done, 1 failed, 2 wrong usage.
 
 mod screen;
+// A module of this program and not of the library: `forebay` links the library, and must start
+// where there is no libtorch.
+#[path = "../../train/mod.rs"]
+#[allow(unreachable_pub)] // The tests include it, too.
+mod train;
 
+use crate::train::checkpoint::Store;
+use crate::train::resnet::Stem;
+use crate::train::run::{self, Data, run};
 use anyhow::{Context, Result, bail};
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand, ValueEnum};
-use forebay::error::Error;
+use forebay::error::{self, Error};
 use forebay::graph::file;
 use forebay::graph::spec::Spec;
 use forebay::loader::{self, Loader};
-use forebay::train::checkpoint::Store;
-use forebay::train::resnet::Stem;
-use forebay::train::run::{self, Data, run};
+use forebay::tensor;
 use screen::Screen;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
