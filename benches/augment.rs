@@ -36,7 +36,7 @@ fn bench(bencher: Bencher, text: &str, cpu: Cpu, side: u32) {
     let program = Program::with(Plan::compile(&spec, ops::ALL).unwrap(), cpu);
     let mut pixels = Pixels::new();
     for (k, byte) in pixels.reset(side, side).iter_mut().enumerate() {
-        *byte = (k * 40503 >> 7) as u8;
+        *byte = ((k * 40503) >> 7) as u8;
     }
     let mut scratch = Scratch::default();
     let mut out = vec![0f32; side as usize * side as usize * 3];

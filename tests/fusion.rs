@@ -138,7 +138,7 @@ fn any_spec() -> impl Strategy<Value = Spec> {
 /// A picture with every level, smooth and noisy parts.
 fn picture(width: u32, height: u32) -> forebay::decoder::Pixels {
     let bytes: Vec<u8> = (0..width * height * 3)
-        .map(|k| if k % 7 < 3 { (k * 40503 >> 7) as u8 } else { (k / 3) as u8 })
+        .map(|k| if k % 7 < 3 { ((k * 40503) >> 7) as u8 } else { (k / 3) as u8 })
         .collect();
     pixels(width, height, &bytes)
 }

@@ -219,7 +219,8 @@ impl Program {
                 Some(output) => {
                     let out = &mut *outs[output];
                     assert_eq!(out.len(), bytes, "a place of another size");
-                    assert!(out.as_ptr() as usize % image.dtype.size() == 0, "unaligned place");
+                    let address = out.as_ptr() as usize;
+                    assert!(address.is_multiple_of(image.dtype.size()), "unaligned place");
                     out.as_mut_ptr()
                 }
                 None => {

@@ -305,16 +305,16 @@ impl Build {
     /// A crop.
     ///
     /// # Errors
-    /// When it is known to be larger than the padded image, or to reflect beyond it.
+    /// When it is known to be larger than the padded image.
     pub fn crop(&mut self, crop: Crop) -> Result<NodeId> {
         let mut image_type = self.image_type(crop.input).clone();
-        if let Extent::Fixed(h, w) = image_type.extent {
-            if h + 2 * crop.padding < crop.size.0 || w + 2 * crop.padding < crop.size.1 {
-                return Err(Error::spec(format!(
-                    "size = [{}, {}] is larger than the {h}x{w} image with padding {}",
-                    crop.size.0, crop.size.1, crop.padding
-                )));
-            }
+        if let Extent::Fixed(h, w) = image_type.extent
+            && (h + 2 * crop.padding < crop.size.0 || w + 2 * crop.padding < crop.size.1)
+        {
+            return Err(Error::spec(format!(
+                "size = [{}, {}] is larger than the {h}x{w} image with padding {}",
+                crop.size.0, crop.size.1, crop.padding
+            )));
         }
         image_type.extent = Extent::Fixed(crop.size.0, crop.size.1);
         Ok(self.push(Node::Crop(crop), image_type))

@@ -22,10 +22,10 @@ impl Operator for Clamp {
         let lo = args.channels(build, "lo", None)?;
         let hi = args.channels(build, "hi", None)?;
         for k in 0..3 {
-            if let (Some(l), Some(h)) = (build.constant_value(lo[k]), build.constant_value(hi[k])) {
-                if l > h {
-                    return Err(Error::spec(format!("lo = {l} is above hi = {h}")));
-                }
+            if let (Some(l), Some(h)) = (build.constant_value(lo[k]), build.constant_value(hi[k]))
+                && l > h
+            {
+                return Err(Error::spec(format!("lo = {l} is above hi = {h}")));
             }
         }
         let bytes = build.image_type(input).dtype == DType::U8;

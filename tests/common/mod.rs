@@ -8,7 +8,7 @@ use forebay::tensor::{DType, Layout};
 use std::path::PathBuf;
 
 /// The folder of real data beside the project, where there is one; else says so and gives `None`.
-pub fn shared(what: &str) -> Option<PathBuf> {
+pub(crate) fn shared(what: &str) -> Option<PathBuf> {
     let root = std::env::var_os("FOREBAY_SHARED")
         .map(PathBuf::from)
         .unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")));
@@ -21,7 +21,7 @@ pub fn shared(what: &str) -> Option<PathBuf> {
 }
 
 /// A NumPy file's shape, descriptor and bytes.
-pub fn read_npy(path: &std::path::Path) -> (Vec<usize>, String, Vec<u8>) {
+pub(crate) fn read_npy(path: &std::path::Path) -> (Vec<usize>, String, Vec<u8>) {
     let bytes = std::fs::read(path).unwrap();
     assert_eq!(&bytes[..8], b"\x93NUMPY\x01\x00", "{}", path.display());
     let len = u16::from_le_bytes([bytes[8], bytes[9]]) as usize;
@@ -34,25 +34,25 @@ pub fn read_npy(path: &std::path::Path) -> (Vec<usize>, String, Vec<u8>) {
 }
 
 /// RGB pixels as a decoder would leave them.
-pub fn pixels(width: u32, height: u32, bytes: &[u8]) -> Pixels {
+pub(crate) fn pixels(width: u32, height: u32, bytes: &[u8]) -> Pixels {
     let mut pixels = Pixels::new();
     pixels.reset(width, height).copy_from_slice(bytes);
     pixels
 }
 
 /// A step without name, place or predicate.
-pub fn step(op: &str, args: &[(&str, Arg)]) -> Step {
+pub(crate) fn step(op: &str, args: &[(&str, Arg)]) -> Step {
     let args = args.iter().map(|(name, arg)| (name.to_string(), arg.clone())).collect();
     Step { name: None, from: None, when: None, body: Body::Op { op: op.into(), args } }
 }
 
 /// `step` under a predicate.
-pub fn when(condition: Condition, step: Step) -> Step {
+pub(crate) fn when(condition: Condition, step: Step) -> Step {
     Step { when: Some(condition), ..step }
 }
 
 /// A pipeline of `steps` with one output.
-pub fn spec(steps: Vec<Step>, layout: Option<Layout>, dtype: Option<DType>) -> Spec {
+pub(crate) fn spec(steps: Vec<Step>, layout: Option<Layout>, dtype: Option<DType>) -> Spec {
     let output = Output { name: "images".into(), from: None, layout, dtype };
     Spec {
         seed: 42,
@@ -65,7 +65,12 @@ pub fn spec(steps: Vec<Step>, layout: Option<Layout>, dtype: Option<DType>) -> S
 }
 
 /// Runs one sample; the outputs' rows, columns and bytes.
-pub fn run(program: &Program, pixels: &Pixels, epoch: u32, id: u64) -> Vec<(u32, u32, Vec<u8>)> {
+pub(crate) fn run(
+    program: &Program,
+    pixels: &Pixels,
+    epoch: u32,
+    id: u64,
+) -> Vec<(u32, u32, Vec<u8>)> {
     let mut scratch = Scratch::default();
     program.resolve(&mut scratch, 42, epoch, id, pixels.width(), pixels.height()).unwrap();
     let mut outs: Vec<_> = (0..program.outputs().len())
