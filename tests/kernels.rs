@@ -227,8 +227,7 @@ fn replays(mut replay: Command, dir: &Path) {
 #[test]
 fn sanitize() {
     let dir = tempfile::tempdir().unwrap();
-    let options =
-        ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let options = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
     for level in runnable() {
         replays(Command::new(program(compiler(level), "replay", &options, dir.path())), dir.path());
     }

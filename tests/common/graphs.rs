@@ -156,7 +156,9 @@ fn branch(condition: Condition, then: Vec<Step>, otherwise: Vec<Step>) -> Step {
 
 /// Candidates, most of which do not fit their neighbours.
 fn candidates(depth: u32, longest: usize) -> BoxedStrategy<Vec<Step>> {
-    leaning().prop_flat_map(move |kind| prop::collection::vec(one(kind, depth), 0..=longest)).boxed()
+    leaning()
+        .prop_flat_map(move |kind| prop::collection::vec(one(kind, depth), 0..=longest))
+        .boxed()
 }
 
 fn one(kind: Leaning, depth: u32) -> BoxedStrategy<Step> {
