@@ -18,7 +18,7 @@ COMPARISONS = $(wildcard tests/python/test_*.py)
 
 CARGO_FLAGS := --release --features "$(FEATURES)"
 
-.PHONY: help setup build train test test-python lint bench clean
+.PHONY: help setup build train test test-python test-sanitize lint bench clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -41,6 +41,9 @@ test-python: build ## the comparisons with torchvision, Pillow and NumPy, in an 
 	@build/setup.sh python
 	@if [ -n "$(COMPARISONS)" ]; then $(PYTHON)/bin/python -m pytest -q tests/python; \
 	else echo "*** tests/python holds no test_*.py: nothing was compared"; fi
+
+test-sanitize: setup ## the kernels under AddressSanitizer and UBSan, over random plans
+	@cargo test $(CARGO_FLAGS) --test kernels sanitize -- --nocapture
 
 lint: setup ## formatting, clippy without, with default and with all features, documentation
 	cargo fmt --check

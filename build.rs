@@ -2,6 +2,8 @@
 
 #[path = "build/kernels.rs"]
 mod kernels;
+#[path = "build/levels.rs"]
+mod levels;
 #[path = "build/nvrtc.rs"]
 mod nvrtc;
 #[path = "build/torch.rs"]

@@ -10,14 +10,15 @@
 namespace FB_LEVEL {
 
 // Canvas that holds a w x h image turned by an angle (DALI's rule): the extent less 0.01 rounded
-// up, then enlarged by one where needed to keep the parity of the side it comes from.
+// up, then enlarged by one where needed to keep the parity of the side it comes from; at 45 degrees
+// that is the other side already.
 FB_FN void grown_canvas(f32 cosine, f32 sine, i32 w, i32 h, i32* out_w, i32* out_h) {
   f32 c = cosine < 0.0f ? -cosine : cosine, s = sine < 0.0f ? -sine : sine;
   f32 fw = c * (f32)w + s * (f32)h - 0.01f, fh = c * (f32)h + s * (f32)w - 0.01f;
   i32 iw = (i32)fw, ih = (i32)fh;
   iw += (f32)iw < fw ? 1 : 0;
   ih += (f32)ih < fh ? 1 : 0;
-  bool upright = s <= c;
+  bool upright = s < c;
   iw += (iw ^ (upright ? w : h)) & 1;
   ih += (ih ^ (upright ? h : w)) & 1;
   *out_w = iw;

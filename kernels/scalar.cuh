@@ -6,7 +6,7 @@
 namespace FB_LEVEL {
 
 // sin and cos of an angle in degrees, exact at multiples of 90. Evaluated in double, so that the
-// float is the nearest one but for one angle in some 10,000: a last place of the matrix shows at 45
+// float is the nearest one but for one angle in some 100,000: a last place of the matrix shows at 45
 // degrees, where places of a square fall on ties. Angles of 90 * 2^17 and more, infinity and NaN
 // count as 0.
 FB_FN void sincos_degrees(f32 degrees, f32* sine, f32* cosine) {
@@ -51,7 +51,7 @@ FB_FN f32 log_positive(f32 x) {
 
 // A standard normal deviate from two words (Box and Muller, 1958).
 FB_FN f32 normal_deviate(u32 word0, u32 word1) {
-  f32 u = ((f32)(word0 >> 8) + 0.5f) * 5.9604644775390625e-8f;  // in (0, 1)
+  f32 u = (f32)((word0 >> 8) + 1) * 5.9604644775390625e-8f;  // in (0, 1], exact
   f32 sine, cosine;
   sincos_degrees(unit(word1) * 360.0f, &sine, &cosine);
   return sqrt_ieee(-2.0f * log_positive(u)) * cosine;

@@ -3,192 +3,98 @@
 //! level, and through the GPU entry walked over its grid.
 
 mod common;
+#[path = "common/graphs.rs"]
+mod graphs;
 
-use common::{pixels, run, spec, step, when};
+use common::{pixels, run};
 use forebay::device::cpu::Cpu;
 use forebay::executor::program::Program;
 use forebay::graph::plan::Plan;
-use forebay::graph::spec::{Arg, Body, Condition, Dist, DrawSpec, Output, Spec, Step};
+use forebay::graph::program::{MAX_POINTS, NO_GUARD};
+use forebay::graph::spec::Spec;
 use forebay::ops;
-use forebay::tensor::{DType, Layout};
+use graphs::{any_spec, picture, size, taken};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
+use std::collections::HashMap;
 
-fn uniform(lo: f32, hi: f32, per_channel: bool) -> Arg {
-    Arg::Draw { dist: Dist::Uniform { lo, hi }, per_channel }
+const SEED: u64 = 42;
+const EPOCH: u32 = 3;
+
+/// The first samples that take each combination of branches, of those among 100 samples.
+fn one_a_combination(plan: &Plan) -> Vec<u64> {
+    let mut first = HashMap::new();
+    for id in 0..100 {
+        first.entry(taken(plan, SEED, EPOCH, id)).or_insert(id);
+    }
+    let mut ids: Vec<_> = first.into_values().collect();
+    ids.sort_unstable();
+    ids.truncate(24);
+    ids
 }
 
-fn text(word: &str) -> Arg {
-    Arg::Text(word.into())
-}
-
-fn border() -> impl Strategy<Value = Vec<(&'static str, Arg)>> {
-    prop_oneof![
-        Just(vec![]),
-        Just(vec![("border", text("reflect"))]),
-        (0.0..255.0f64).prop_map(|v| vec![("fill", Arg::Number(v.round()))]),
-    ]
-}
-
-/// One step of any operator.
-fn any_op() -> impl Strategy<Value = Step> {
-    let interp = prop_oneof![Just("linear"), Just("nearest")];
-    prop_oneof![
-        (border(), interp.clone(), any::<bool>()).prop_map(|(mut args, interp, keep)| {
-            args.push(("angle", uniform(-200.0, 200.0, false)));
-            args.push(("interp", text(interp)));
-            args.push(("keep_size", Arg::Bool(keep)));
-            step("rotate", &args)
-        }),
-        (border(), interp).prop_map(|(mut args, interp)| {
-            args.push(("angle", uniform(-30.0, 30.0, false)));
-            args.push(("scale", uniform(0.5, 1.5, false)));
-            args.push(("shear_x", uniform(-20.0, 20.0, false)));
-            args.push(("translate", Arg::Numbers(vec![2.5, -3.0])));
-            args.push(("interp", text(interp)));
-            step("affine", &args)
-        }),
-        Just(step("rgb_shift", &[("shift", uniform(-40.0, 40.0, true))])),
-        Just(step(
-            "brightness_contrast",
-            &[
-                ("brightness", uniform(0.5, 1.5, false)),
-                (
-                    "contrast",
-                    Arg::Draw { dist: Dist::Normal { mean: 1.0, std: 0.3 }, per_channel: true }
-                ),
-            ],
-        )),
-        Just(step("normalize", &[("mean", Arg::Number(0.4)), ("std", Arg::Number(0.25))])),
-        (any::<bool>(), any::<bool>()).prop_map(|(h, v)| {
-            step("flip", &[("horizontal", Arg::Bool(h)), ("vertical", Arg::Bool(v))])
-        }),
-        (border(), 0..6u32, any::<bool>()).prop_map(|(args, padding, random)| {
-            let mut args = if padding > 0 { args } else { vec![] };
-            args.push(("size", Arg::Numbers(vec![9.0, 11.0])));
-            args.push(("padding", Arg::Number(padding.into())));
-            args.push(("position", text(if random { "random" } else { "center" })));
-            step("crop", &args)
-        }),
-        Just(step("cast", &[("dtype", text("u8"))])),
-        Just(step("cast", &[("dtype", text("f32"))])),
-        Just(step("clamp", &[("lo", Arg::Number(20.0)), ("hi", Arg::Number(200.0))])),
-        Just(step("transpose", &[("layout", text("CHW"))])),
-        prop_oneof![
-            Just("x * 0.5 + a"),
-            Just("cast(clamp(x + a, 0, 255), u8)"),
-            Just("x - x * [0.1, 0.2, 0.3]"),
-            Just("cast(x > 100 or x < a, u8) * x"),
-            Just("min(x, decode) / (x - 50)"),
-            Just("1 / x + -x"),
-        ]
-        .prop_map(|formula| {
-            let expr = forebay::graph::expr::Expr::parse(formula).unwrap();
-            step("expr", &[("expr", Arg::Expr(expr)), ("a", uniform(-50.0, 50.0, true))])
-        }),
-    ]
-}
-
-fn condition() -> impl Strategy<Value = Condition> {
-    prop_oneof![
-        (0.2..0.8f32).prop_map(Condition::Probability),
-        Just(Condition::Draw("coin".into())),
-        Just(Condition::Expr(
-            forebay::graph::expr::Expr::parse("u < 0.6 and not coin or u > 0.9").unwrap()
-        )),
-    ]
-}
-
-/// Steps with predicates and nested branches.
-fn any_steps(depth: u32) -> BoxedStrategy<Vec<Step>> {
-    let plain = any_op();
-    let guarded = (condition(), any_op()).prop_map(|(c, s)| when(c, s));
-    let one = if depth == 0 {
-        prop_oneof![plain, guarded].boxed()
-    } else {
-        let branch = (condition(), any_steps(depth - 1), any_steps(depth - 1)).prop_map(
-            |(c, then, otherwise)| Step {
-                name: None,
-                from: None,
-                when: Some(c),
-                body: Body::Branch { then, otherwise },
-            },
-        );
-        prop_oneof![3 => plain, 3 => guarded, 2 => branch].boxed()
-    };
-    prop::collection::vec(one, 0..5).boxed()
-}
-
-fn any_spec() -> impl Strategy<Value = Spec> {
-    let layout = prop_oneof![Just(None), Just(Some(Layout::Chw))];
-    let dtype = prop_oneof![Just(None), Just(Some(DType::U8)), Just(Some(DType::F32))];
-    (any_steps(2), layout, dtype, any::<bool>()).prop_map(|(steps, layout, dtype, two)| {
-        let mut spec = spec(steps, layout, dtype);
-        let draw = |name: &str, dist| DrawSpec { name: name.into(), dist, per_channel: false };
-        spec.draws.push(draw("coin", Dist::Bernoulli { p: 0.5 }));
-        spec.draws.push(draw("u", Dist::Uniform { lo: 0.0, hi: 1.0 }));
-        if two {
-            let from = Some("decode".into());
-            spec.outputs.push(Output { name: "original".into(), from, layout: None, dtype: None });
+fn same_bytes(spec: &Spec, width: u32, height: u32) -> Result<(), TestCaseError> {
+    let Ok(plan) = Plan::compile(spec, ops::ALL) else { return Ok(()) };
+    let plain = Plan::compile_unfused(spec, ops::ALL).unwrap();
+    prop_assert!(plan.passes.len() <= plain.passes.len());
+    let image = pixels(width, height, &picture(width, height));
+    let best = Cpu::best().unwrap();
+    let reference = Program::with(plain, best);
+    let mut others: Vec<_> =
+        Cpu::levels().into_iter().map(|cpu| Program::with(plan.clone(), cpu)).collect();
+    others.push(Program::with(plan.clone(), best).on_grid(32));
+    for id in one_a_combination(&plan) {
+        let mut scratch = Default::default();
+        let mut resolve = |p: &Program| p.resolve(&mut scratch, SEED, EPOCH, id, width, height);
+        // A crop may be larger than the picture: then all refuse it.
+        if resolve(&reference).is_err() {
+            for other in &others {
+                prop_assert!(resolve(other).is_err());
+            }
+            continue;
         }
-        spec
-    })
-}
-
-/// A picture with every level, smooth and noisy parts.
-fn picture(width: u32, height: u32) -> forebay::decoder::Pixels {
-    let bytes: Vec<u8> = (0..width * height * 3)
-        .map(|k| if k % 7 < 3 { ((k * 40503) >> 7) as u8 } else { (k / 3) as u8 })
-        .collect();
-    pixels(width, height, &bytes)
+        let expected = run(&reference, &image, EPOCH, id);
+        for other in &others {
+            let got = run(other, &image, EPOCH, id);
+            prop_assert!(got == expected, "{} sample {id}: {:?}", other.device(), spec.steps);
+        }
+    }
+    Ok(())
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 1000,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
-    fn fused_equals_step_by_step(spec in any_spec(), width in 1..40u32, height in 1..30u32) {
-        // Most random graphs fit together; those whose branches disagree are refused by name.
-        let Ok(plan) = Plan::compile(&spec, ops::ALL) else { return Ok(()) };
-        let plain = Plan::compile_unfused(&spec, ops::ALL).unwrap();
-        prop_assert!(plan.passes.len() <= plain.passes.len());
-        let image = picture(width, height);
-        let best = Cpu::best().unwrap();
-        let reference = Program::with(plain, best);
-        let mut others: Vec<_> =
-            Cpu::levels().into_iter().map(|cpu| Program::with(plan.clone(), cpu)).collect();
-        others.push(Program::with(plan.clone(), best).on_grid(32));
-        for id in 0..6 {
-            let mut scratch = Default::default();
-            // A crop may be larger than the picture: then all refuse it.
-            if reference.resolve(&mut scratch, 42, 3, id, width, height).is_err() {
-                for other in &others {
-                    prop_assert!(other.resolve(&mut scratch, 42, 3, id, width, height).is_err());
-                }
-                continue;
-            }
-            let expected = run(&reference, &image, 3, id);
-            for other in &others {
-                let got = run(other, &image, 3, id);
-                prop_assert!(got == expected, "{} sample {id}: {:?}", other.device(), spec.steps);
-            }
-        }
+    fn fused_equals_step_by_step(spec in any_spec(), (width, height) in size()) {
+        same_bytes(&spec, width, height)?;
     }
 }
 
-/// How many of the random graphs are plans: the property above would hold for none, too.
+/// What the random graphs hold: the property above would be true of none, too.
 #[test]
-fn most_random_graphs_compile() {
+fn random_graphs_are_rich() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let (mut compiled, mut passes, mut branches) = (0, 0, 0);
+    let [mut compiled, mut passes, mut fused, mut guarded, mut full, mut combinations] = [0; 6];
     for _ in 0..300 {
         let spec = any_spec().new_tree(&mut runner).unwrap().current();
-        if let Ok(plan) = Plan::compile(&spec, ops::ALL) {
-            compiled += 1;
-            passes += plan.passes.len();
-            branches += plan.steps.iter().filter(|s| s.guard != 0xFFFF).count();
-        }
+        let Ok(plan) = Plan::compile(&spec, ops::ALL) else { continue };
+        let plain = Plan::compile_unfused(&spec, ops::ALL).unwrap();
+        compiled += 1;
+        passes += plan.passes.len();
+        fused += plain.passes.len() - plan.passes.len();
+        guarded += plan.steps.iter().filter(|s| s.guard != NO_GUARD).count();
+        full += plan.passes.iter().filter(|pass| pass.steps as usize >= MAX_POINTS).count();
+        combinations += one_a_combination(&plan).len();
     }
-    println!("{compiled} of 300 random graphs compile: {passes} passes, {branches} guarded steps");
-    assert!(compiled > 100 && branches > 100);
+    println!(
+        "{compiled} of 300 random graphs compile: {passes} passes, {full} of them full, with \
+         {fused} more fused into them; {guarded} guarded steps, {combinations} combinations of \
+         branches run"
+    );
+    assert!(compiled > 270 && fused > 1500 && guarded > 1500 && combinations > 1000 && full > 10);
 }

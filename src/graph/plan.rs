@@ -12,7 +12,7 @@ use super::program::{self, Border, MAX_MAPS, MAX_POINTS, MAX_REGISTERS, NO_GUARD
 use super::spec::Spec;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Layout};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 /// A compiled pipeline: what the kernels run, and what people are told about it.
 #[derive(Debug, Clone, PartialEq)]
@@ -418,7 +418,9 @@ fn join(passes: &mut [Building], a: State, a_float: bool, b: State, b_float: boo
     State { pass: ahead.pass, contents }
 }
 
-/// Numbers of the scalars that some step needs.
+/// Numbers of the scalars that some step needs, in the order in which steps first need them, so that
+/// equal steps are equal programs however their operators came by them.
+#[derive(Default)]
 struct Registers {
     number: HashMap<ScalarId, u16>,
     order: Vec<ScalarId>,
@@ -427,40 +429,44 @@ struct Registers {
 impl Registers {
     fn of(lowering: &Lowering) -> Result<Registers> {
         let build = &lowering.build;
-        let mut needed = BTreeSet::new();
+        let mut registers = Registers::default();
+        let mut need = |scalars: &[ScalarId]| {
+            scalars.iter().for_each(|&scalar| registers.need(build, scalar));
+        };
         for step in lowering.passes.iter().flat_map(|(_, _, steps)| steps) {
-            needed.extend(step.guard);
+            need(step.guard.as_slice());
             match &build.nodes[step.node.0 as usize].0 {
-                Node::Point { operand: Operand::Scalars(channels), .. } => needed.extend(channels),
+                Node::Point { operand: Operand::Scalars(channels), .. } => need(channels),
                 Node::Affine(a) => {
-                    needed.extend([a.angle, a.scale, a.fill]);
-                    needed.extend(a.translate);
-                    needed.extend(a.shear);
+                    need(&[a.angle, a.scale, a.fill]);
+                    need(&a.translate);
+                    need(&a.shear);
                 }
-                Node::Crop(c) => {
-                    needed.insert(c.fill);
-                }
+                Node::Crop(c) => need(&[c.fill]),
                 _ => {}
             }
         }
-        // Operands have smaller numbers, so that one sweep downwards finds them all.
-        let mut order = BTreeSet::new();
-        while let Some(scalar) = needed.pop_last() {
-            if let Scalar::Apply(_, a, b) = build.scalars[scalar.0 as usize] {
-                needed.extend([a, b]);
-            }
-            order.insert(scalar);
-        }
-        if order.len() > MAX_REGISTERS {
+        if registers.order.len() > MAX_REGISTERS {
             return Err(Error::spec(format!(
                 "the pipeline computes {} draws, arguments and predicates a sample; {MAX_REGISTERS} \
                  fit: use fewer steps or share draws",
-                order.len()
+                registers.order.len()
             )));
         }
-        let order: Vec<_> = order.into_iter().collect();
-        let number = order.iter().enumerate().map(|(k, &scalar)| (scalar, k as u16)).collect();
-        Ok(Registers { number, order })
+        Ok(registers)
+    }
+
+    /// Numbers `scalar`, and before it what it is computed from.
+    fn need(&mut self, build: &Build, scalar: ScalarId) {
+        if self.number.contains_key(&scalar) {
+            return;
+        }
+        if let Scalar::Apply(_, a, b) = build.scalars[scalar.0 as usize] {
+            self.need(build, a);
+            self.need(build, b);
+        }
+        self.number.insert(scalar, self.order.len() as u16);
+        self.order.push(scalar);
     }
 
     fn program(&self, build: &Build) -> Vec<program::Scalar> {

@@ -4,7 +4,7 @@
 //! The planner knows these only, so that `normalize` and the same formula written out compile to
 //! the same plan, and a new operator needs no planner code.
 
-use super::program::{Border, Op};
+use super::program::{Border, MAX_PIXELS, Op};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Layout};
 use std::collections::HashMap;
@@ -294,8 +294,9 @@ impl Build {
     }
 
     /// An affine gather. A u8 image stays u8.
-    pub fn affine(&mut self, affine: Affine) -> NodeId {
+    pub fn affine(&mut self, mut affine: Affine) -> NodeId {
         let mut image_type = self.image_type(affine.input).clone();
+        affine.fill = self.fill(affine.fill, image_type.dtype);
         if affine.grow {
             image_type.extent = Extent::Grown(self.step().to_string());
         }
@@ -305,9 +306,16 @@ impl Build {
     /// A crop.
     ///
     /// # Errors
-    /// When it is known to be larger than the padded image.
-    pub fn crop(&mut self, crop: Crop) -> Result<NodeId> {
+    /// When it is larger than any image may be, or known to be larger than the padded one.
+    pub fn crop(&mut self, mut crop: Crop) -> Result<NodeId> {
         let mut image_type = self.image_type(crop.input).clone();
+        crop.fill = self.fill(crop.fill, image_type.dtype);
+        if u64::from(crop.size.0) * u64::from(crop.size.1) > MAX_PIXELS {
+            return Err(Error::spec(format!(
+                "size = [{}, {}] is beyond the limit of {MAX_PIXELS} pixels",
+                crop.size.0, crop.size.1
+            )));
+        }
         if let Extent::Fixed(h, w) = image_type.extent
             && (h + 2 * crop.padding < crop.size.0 || w + 2 * crop.padding < crop.size.1)
         {
@@ -318,6 +326,12 @@ impl Build {
         }
         image_type.extent = Extent::Fixed(crop.size.0, crop.size.1);
         Ok(self.push(Node::Crop(crop), image_type))
+    }
+
+    /// The value that shows beyond the edge of an image of type `dtype`: of that type itself, so
+    /// that it is the same whether the image is stored or read on in the same pass.
+    fn fill(&mut self, fill: ScalarId, dtype: DType) -> ScalarId {
+        if dtype == DType::U8 { self.apply(Op::Round, fill, fill) } else { fill }
     }
 
     /// Mirrors columns, rows, or both.

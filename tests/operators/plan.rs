@@ -1,0 +1,118 @@
+//! What a plan makes of a pipeline, and what it refuses.
+
+use forebay::graph::file;
+use forebay::graph::plan::Plan;
+use forebay::{ops, rng};
+
+fn compile(text: &str) -> forebay::error::Result<Plan> {
+    Plan::compile(&file::parse(text)?, ops::ALL)
+}
+
+/// The plan without the steps' names.
+fn anonymous(text: &str) -> Plan {
+    let mut plan = compile(text).unwrap();
+    plan.steps.iter_mut().for_each(|step| step.name = 0);
+    Plan { names: vec![], ..plan }
+}
+
+#[test]
+fn normalize_and_its_formula_are_one_plan() {
+    let normalize = "[[step]]\nop = \"normalize\"\nmean = [0.1, 0.2, 0.3]\nstd = [0.5, 0.6, 0.7]";
+    let formula = "[[step]]\nop = \"expr\"\nexpr = \"(x / 255 - mean) / std\"\n\
+                   mean = [0.1, 0.2, 0.3]\nstd = [0.5, 0.6, 0.7]";
+    let numbers = "[[step]]\nop = \"expr\"\n\
+                   expr = \"(x / 255 - [0.1, 0.2, 0.3]) / [0.5, 0.6, 0.7]\"";
+    assert_eq!(anonymous(normalize), anonymous(formula));
+    assert_eq!(anonymous(normalize), anonymous(numbers));
+}
+
+#[test]
+fn the_courses_pipeline_is_one_pass() {
+    let plan = compile(include_str!("../../pipelines/cifar10-train.toml")).unwrap();
+    assert_eq!((plan.passes.len(), plan.images.len()), (1, 2));
+}
+
+/// A pipeline and the one line that refuses it.
+#[test]
+fn mistakes_name_the_step_and_what_was_expected() {
+    let when = "when = { probability = 0.5 }";
+    let crop = "[[step]]\nop = \"crop\"\nsize = 8";
+    let two = |then: &str, otherwise: &str| {
+        format!("[[step]]\n{when}\nthen = [{then}]\nelse = [{otherwise}]")
+    };
+    let coins = "[[draw]]\nname = \"coin\"\nbernoulli = 0.5\nper = \"channel\"";
+    for (text, expected) in [
+        ("op = \"rotat\"\nangle = 5".into(), r#"step "rotat": unknown operator "rotat", did you mean "rotate"?"#),
+        ("op = \"rotate\"\nangel = 5".into(), r#"step "rotate": unknown argument "angel", did you mean "angle"?"#),
+        ("op = \"rotate\"".into(), r#"step "rotate": angle is missing"#),
+        ("op = \"rotate\"\nangle = [1, 2, 3]".into(), r#"step "rotate": angle must be one number"#),
+        ("op = \"rotate\"\nangle = 5\ninterp = \"cubic\"".into(), r#"step "rotate": interp: unknown choice "cubic", known are linear, nearest"#),
+        ("op = \"rotate\"\nangle = 5\nborder = \"clamp\"\nfill = 3".into(), r#"step "rotate": fill needs border = "constant""#),
+        ("op = \"rotate\"\nangle = { uniform = [15, -15] }".into(), r#"step "rotate": uniform = [15, -15] is turned round, write [-15, 15]"#),
+        ("op = \"flip\"\nwhen = { probability = 1.01 }".into(), r#"step "flip": when: probability = 1.01 is not between 0 and 1"#),
+        ("op = \"flip\"\nhorizontal = 1".into(), r#"step "flip": horizontal must be true or false"#),
+        ("op = \"crop\"".into(), r#"step "crop": size must be [rows, columns]"#),
+        ("op = \"crop\"\nsize = [0, 4]".into(), r#"step "crop": size must be at least [1, 1]"#),
+        ("op = \"crop\"\nsize = [65500, 65500]".into(), r#"step "crop": size = [65500, 65500] is beyond the limit of 134217728 pixels"#),
+        ("op = \"crop\"\nsize = 4\nborder = \"reflect\"".into(), r#"step "crop": border and fill need a padding"#),
+        (format!("op = \"flip\"\n{crop}\n[[step]]\nop = \"crop\"\nsize = [11, 4]\npadding = 1"), r#"step "crop_2": size = [11, 4] is larger than the 8x8 image with padding 1"#),
+        ("op = \"normalize\"\nmean = 0\nstd = [1, 0, 1]".into(), r#"step "normalize": std must be above 0"#),
+        ("op = \"normalize\"\nmean = [1, 2]\nstd = 1".into(), r#"step "normalize": mean has 2 numbers; give one, or three"#),
+        ("op = \"clamp\"\nlo = 4\nhi = 2".into(), r#"step "clamp": lo = 4 is above hi = 2"#),
+        ("op = \"cast\"".into(), r#"step "cast": dtype is missing"#),
+        ("op = \"affine\"\nscale = 0".into(), r#"step "affine": scale must be above 0"#),
+        ("op = \"expr\"\nexpr = \"y + 1\"".into(), r#"step "expr": unknown name "y""#),
+        ("op = \"expr\"\nexpr = \"1 + 2\"".into(), r#"step "expr": "1 + 2" reads no image"#),
+        ("op = \"normalize\"\nmean = 0\nstd = 1\n[[step]]\nop = \"rgb_shift\"\nshift = 1".into(), r#"step "rgb_shift": needs a u8 image and gets f32"#),
+        (format!("op = \"normalize\"\nmean = 0\nstd = 1\n{when}"), r#"step "normalize": branches disagree in type: f32 where the predicate is true"#),
+        (format!("op = \"transpose\"\nlayout = \"CHW\"\n{when}"), r#"step "transpose": branches disagree in layout"#),
+        (format!("op = \"rotate\"\nangle = 5\n{when}"), r#"step "rotate": branches disagree in size: as grown by step "rotate" where the predicate is true (step "rotate"), as decoded"#),
+        (two("{ op = \"crop\", size = 4 }", "{ op = \"crop\", size = [4, 5] }"), r#"step "when": branches disagree in size: 4x4 where the predicate is true (step "crop"), 4x5 where it is false (step "crop_2"); end both with a step that fixes the size"#),
+        ("op = \"flip\"\nname = \"a\"\n[[step]]\nop = \"crop\"\nsize = 4\n[[step]]\nop = \"expr\"\nexpr = \"x + a\"".into(), r#"step "expr": the two images have different sizes: 4x4 and as decoded"#),
+        ("op = \"flip\"\nfrom = \"fip\"\n".into(), r#"from: unknown step "fip""#),
+        ("op = \"flip\"\nname = \"a\"\n[[step]]\nop = \"flip\"\nname = \"a\"".into(), r#"step "a": name = "a" is taken by the step of line 3"#),
+        (format!("op = \"flip\"\nwhen = \"coin\"\n{coins}"), r#"step "flip": when must be one truth a sample"#),
+    ] {
+        let text = if text.starts_with("[[") { text } else { format!("[[step]]\n{text}") };
+        let error = compile(&text).expect_err(&text).to_string();
+        assert!(
+            error.contains(expected) && !error.contains('\n'),
+            "{text}\n  {error}\n  {expected}"
+        );
+    }
+}
+
+/// Two names whose draws would be the same numbers.
+#[test]
+fn draws_that_collide_ask_for_a_name() {
+    let draw = |k: u32| rng::draw_number(&format!("s{k}.when"));
+    let (a, b) = (0..2000)
+        .find_map(|b| (0..b).find(|&a| draw(a) == draw(b)).map(|a| (a, b)))
+        .expect("2000 names share 65520 numbers");
+    let flip = |k: u32| {
+        format!("[[step]]\nop = \"flip\"\nname = \"s{k}\"\nwhen = {{ probability = 0.5 }}\n")
+    };
+    let error = compile(&(flip(a) + &flip(b))).unwrap_err().to_string();
+    let expected =
+        format!("step \"s{b}\": draws \"s{a}.when\" and \"s{b}.when\" get the same number");
+    assert!(error.contains(&expected), "{error}");
+    compile(&(flip(a) + &flip(b + 1))).unwrap();
+}
+
+/// What only a sample's size tells is that sample's error.
+#[test]
+fn samples_that_do_not_fit_name_the_step() {
+    let refused = |text: &str, width, height| {
+        let mut scratch = Default::default();
+        let error = super::program(text).resolve(&mut scratch, 42, 0, 0, width, height);
+        error.unwrap_err().to_string()
+    };
+    let crop = "[[step]]\nop = \"crop\"\nsize = 8\npadding = 1";
+    let error = refused(crop, 9, 5);
+    assert!(error.contains("step \"crop\": the crop is larger than the image"), "{error}");
+    let grow = "[[step]]\nop = \"rotate\"\nangle = 45";
+    let error = refused(grow, 10_000, 10_000);
+    assert!(error.contains("step \"rotate\": its result would have"), "{error}");
+    let error = refused(grow, 0, 5);
+    assert!(error.contains("limit"), "{error}");
+}
