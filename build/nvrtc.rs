@@ -90,8 +90,9 @@ fn load(folder: &Path) -> Result<Nvrtc, String> {
     };
     let path = named("libnvrtc.so")?;
     // Loaded by its full path first, since libnvrtc looks for it by name alone.
-    // SAFETY: both are NVIDIA's libraries, whose initialisers only set up their own state.
+    // SAFETY: NVIDIA's library, whose initialisers only set up its own state.
     let builtins = unsafe { Library::new(named("libnvrtc-builtins.so")?) };
+    // SAFETY: as above.
     let library = unsafe { Library::new(path) };
     let (builtins, library) = (builtins.map_err(text)?, library.map_err(text)?);
     let api = Api::load(&library)?;

@@ -14,7 +14,4 @@ pub mod rng;
 pub mod stats;
 pub mod tensor;
 
-#[cfg(feature = "train")]
-pub mod train;
-
 pub use error::{Error, ErrorKind, Result};

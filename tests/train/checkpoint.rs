@@ -1,8 +1,8 @@
 //! What a run leaves behind.
 
+use crate::train::checkpoint::{Meta, Store};
+use crate::train::resnet::Stem;
 use crate::{meta, model, seeded};
-use forebay::train::checkpoint::{Meta, Store};
-use forebay::train::resnet::Stem;
 use safetensors::SafeTensors;
 use tch::Tensor;
 

@@ -4,12 +4,15 @@
 mod checkpoint;
 mod model;
 mod program;
+#[path = "../../src/train/mod.rs"]
+pub mod train;
 
-use forebay::train::checkpoint::Meta;
-use forebay::train::resnet::{ResNet18, Stem};
+use forebay::{error, loader, tensor};
 use std::sync::{Mutex, MutexGuard};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
+use train::checkpoint::Meta;
+use train::resnet::{ResNet18, Stem};
 
 /// libtorch has one generator and one thread count for the whole process: tests take turns.
 static LIBTORCH: Mutex<()> = Mutex::new(());

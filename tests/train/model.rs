@@ -1,10 +1,10 @@
 //! The network and its steps, against torchvision's numbers and against themselves.
 
+use crate::train::checkpoint::Store;
+use crate::train::metrics::{Meter, Metrics};
+use crate::train::resnet::Stem;
+use crate::train::step;
 use crate::{batch, meta, model, seeded};
-use forebay::train::checkpoint::Store;
-use forebay::train::metrics::{Meter, Metrics};
-use forebay::train::resnet::Stem;
-use forebay::train::step;
 use tch::Tensor;
 use tch::nn::{Adam, OptimizerConfig, VarStore};
 

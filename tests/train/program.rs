@@ -1,9 +1,9 @@
 //! `forebay-train` as a user runs it, on drawn shapes.
 
+use crate::train::checkpoint::{Meta, Store};
 use assert_cmd::cargo::cargo_bin;
 use forebay::dataset::export::{Jpeg, Subsampling, export};
 use forebay::dataset::shapes::{Part, Shapes};
-use forebay::train::checkpoint::{Meta, Store};
 use rustix::process::{Pid, Signal, kill_process};
 use safetensors::SafeTensors;
 use std::fs;

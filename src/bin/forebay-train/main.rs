@@ -2,22 +2,27 @@
 //! to stderr. Exit status: 0 done, 1 failed, 2 wrong usage.
 
 mod screen;
+// Not a module of the library: the linker takes whole object files from a library, and `forebay`
+// would load libtorch with any that the compiler lets the trainer share.
+#[path = "../../train/mod.rs"]
+pub mod train;
 
 use anyhow::{Context, Result, bail};
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand, ValueEnum};
-use forebay::error::Error;
+use forebay::error::{self, Error};
 use forebay::graph::file;
 use forebay::graph::spec::Spec;
 use forebay::loader::{self, Loader};
-use forebay::train::checkpoint::Store;
-use forebay::train::resnet::Stem;
-use forebay::train::run::{self, Data, run};
+use forebay::tensor;
 use screen::Screen;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use train::checkpoint::Store;
+use train::resnet::Stem;
+use train::run::{self, Data, run};
 
 /// Training on forebay's loader.
 #[derive(Parser)]

@@ -1,7 +1,7 @@
 //! How far a run is, and what came of it.
 
-use forebay::train::metrics::Metrics;
-use forebay::train::run::{Epoch, Event, Step, Summary};
+use crate::train::metrics::Metrics;
+use crate::train::run::{Epoch, Event, Step, Summary};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write};
 use std::path::Path;
