@@ -27,13 +27,13 @@ setup: ## cmake, nasm, PyTorch: what is missing of them
 	@build/setup.sh build $(if $(filter train,$(FEATURES)),torch)
 
 build: setup ## target/release/forebay and forebay-train (the default)
-	@cargo build $(CARGO_FLAGS)
+	cargo build $(CARGO_FLAGS)
 
 train: build ## a ResNet-18 on CIFAR-10 (CIFAR10=DIR, else data/, else downloaded); EPOCHS=1 TRAIN=options
 	@data=$$(build/data.sh) && target/release/forebay train --data "$$data" --epochs $(EPOCHS) $(TRAIN)
 
 test: setup ## all tests; the Python comparisons too once test-python has made their environment
-	@cargo test $(CARGO_FLAGS)
+	cargo test $(CARGO_FLAGS)
 	@if [ -e $(PYTHON)/complete ]; then $(MAKE) test-python; \
 	else echo "skipped: $(or $(COMPARISONS),tests/python) (type make test-python once to have them)"; fi
 
