@@ -267,6 +267,6 @@ pub(crate) fn size() -> impl Strategy<Value = (u32, u32)> {
 /// A picture with every level, smooth and noisy parts.
 pub(crate) fn picture(width: u32, height: u32) -> Vec<u8> {
     (0..width * height * 3)
-        .map(|k| if k % 7 < 3 { (k * 40503 >> 7) as u8 } else { (k / 3) as u8 })
+        .map(|k| if k % 7 < 3 { ((k * 40503) >> 7) as u8 } else { (k / 3) as u8 })
         .collect()
 }
