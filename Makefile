@@ -33,7 +33,7 @@ train: build ## a ResNet-18 on CIFAR-10 (CIFAR10=DIR, else data/, else downloade
 	@data=$$(build/data.sh) && target/release/forebay train --data "$$data" --epochs $(EPOCHS) $(TRAIN)
 
 test: setup ## all tests; the Python comparisons too once test-python has made their environment
-	cargo test $(CARGO_FLAGS)
+	cargo test $(CARGO_FLAGS) --no-fail-fast
 	@if [ -e $(PYTHON)/complete ]; then $(MAKE) test-python; \
 	else echo "skipped: $(or $(COMPARISONS),tests/python) (type make test-python once to have them)"; fi
 
