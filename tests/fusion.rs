@@ -10,16 +10,42 @@ use common::{pixels, run};
 use forebay::device::cpu::Cpu;
 use forebay::executor::program::Program;
 use forebay::graph::plan::Plan;
-use forebay::graph::program::{MAX_POINTS, NO_GUARD};
+use forebay::graph::program::{MAX_POINTS, NO_GUARD, Op};
 use forebay::graph::spec::Spec;
-use forebay::ops;
-use graphs::{any_spec, picture, size, taken};
+use forebay::{ops, rng};
+use graphs::{any_spec, picture, size};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use std::collections::HashMap;
 
 const SEED: u64 = 42;
 const EPOCH: u32 = 3;
+
+/// Which guarded steps of `plan` sample `id` takes: its scalar program, as far as guards need it.
+fn taken(plan: &Plan, seed: u64, epoch: u32, id: u64) -> Vec<bool> {
+    let mut r = vec![f32::NAN; plan.scalars.len()];
+    let truth = |b: bool| f32::from(u8::from(b));
+    for s in &plan.scalars {
+        let (a, b) = (r[usize::from(s.a)], r[usize::from(s.b)]);
+        r[usize::from(s.dst)] = match s.op {
+            op if op == Op::Const as u16 => f32::from_bits(s.value),
+            op if op == Op::Unit as u16 => {
+                let word = rng::draw_word(seed, epoch, id, s.value as u16, s.element);
+                (word >> 8) as f32 * 2f32.powi(-24)
+            }
+            op if op == Op::Add as u16 => a + b,
+            op if op == Op::Mul as u16 => a * b,
+            op if op == Op::Lt as u16 => truth(a < b),
+            op if op == Op::Gt as u16 => truth(a > b),
+            op if op == Op::And as u16 => truth(a != 0.0 && b != 0.0),
+            op if op == Op::Or as u16 => truth(a != 0.0 || b != 0.0),
+            op if op == Op::Not as u16 => truth(a == 0.0),
+            _ => f32::NAN,
+        };
+    }
+    let guards = plan.steps.iter().filter(|step| step.guard != NO_GUARD);
+    guards.map(|step| r[usize::from(step.guard)] != 0.0).collect()
+}
 
 /// The first samples that take each combination of branches, of those among 100 samples.
 fn one_a_combination(plan: &Plan) -> Vec<u64> {

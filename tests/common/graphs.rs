@@ -8,10 +8,9 @@
 use super::common::{spec, step, when};
 use forebay::graph::expr::Expr;
 use forebay::graph::plan::Plan;
-use forebay::graph::program::{NO_GUARD, Op};
 use forebay::graph::spec::{Arg, Body, Condition, Dist, DrawSpec, Output, Spec, Step};
+use forebay::ops;
 use forebay::tensor::{DType, Layout};
-use forebay::{ops, rng};
 use proptest::prelude::*;
 
 /// The crop of random pipelines, rows and columns.
@@ -231,32 +230,6 @@ pub(crate) fn any_spec() -> impl Strategy<Value = Spec> {
         }
         spec
     })
-}
-
-/// Which guarded steps of `plan` sample `id` takes: its scalar program, as far as guards need it.
-pub(crate) fn taken(plan: &Plan, seed: u64, epoch: u32, id: u64) -> Vec<bool> {
-    let mut r = vec![f32::NAN; plan.scalars.len()];
-    let truth = |b: bool| f32::from(u8::from(b));
-    for s in &plan.scalars {
-        let (a, b) = (r[usize::from(s.a)], r[usize::from(s.b)]);
-        r[usize::from(s.dst)] = match s.op {
-            op if op == Op::Const as u16 => f32::from_bits(s.value),
-            op if op == Op::Unit as u16 => {
-                let word = rng::draw_word(seed, epoch, id, s.value as u16, s.element);
-                (word >> 8) as f32 * 2f32.powi(-24)
-            }
-            op if op == Op::Add as u16 => a + b,
-            op if op == Op::Mul as u16 => a * b,
-            op if op == Op::Lt as u16 => truth(a < b),
-            op if op == Op::Gt as u16 => truth(a > b),
-            op if op == Op::And as u16 => truth(a != 0.0 && b != 0.0),
-            op if op == Op::Or as u16 => truth(a != 0.0 || b != 0.0),
-            op if op == Op::Not as u16 => truth(a == 0.0),
-            _ => f32::NAN,
-        };
-    }
-    let guards = plan.steps.iter().filter(|step| step.guard != NO_GUARD);
-    guards.map(|step| r[usize::from(step.guard)] != 0.0).collect()
 }
 
 /// Columns and rows of a picture; smaller ones than the crop are refused by most pipelines.

@@ -37,41 +37,102 @@ fn the_courses_pipeline_is_one_pass() {
 fn mistakes_name_the_step_and_what_was_expected() {
     let when = "when = { probability = 0.5 }";
     let crop = "[[step]]\nop = \"crop\"\nsize = 8";
+    let normalize = "op = \"normalize\"\nmean = 0\nstd = 1";
     let two = |then: &str, otherwise: &str| {
         format!("[[step]]\n{when}\nthen = [{then}]\nelse = [{otherwise}]")
     };
     let coins = "[[draw]]\nname = \"coin\"\nbernoulli = 0.5\nper = \"channel\"";
     for (text, expected) in [
-        ("op = \"rotat\"\nangle = 5".into(), r#"step "rotat": unknown operator "rotat", did you mean "rotate"?"#),
-        ("op = \"rotate\"\nangel = 5".into(), r#"step "rotate": unknown argument "angel", did you mean "angle"?"#),
+        (
+            "op = \"rotat\"\nangle = 5".into(),
+            r#"step "rotat": unknown operator "rotat", did you mean "rotate"?"#,
+        ),
+        (
+            "op = \"rotate\"\nangel = 5".into(),
+            r#"step "rotate": unknown argument "angel", did you mean "angle"?"#,
+        ),
         ("op = \"rotate\"".into(), r#"step "rotate": angle is missing"#),
         ("op = \"rotate\"\nangle = [1, 2, 3]".into(), r#"step "rotate": angle must be one number"#),
-        ("op = \"rotate\"\nangle = 5\ninterp = \"cubic\"".into(), r#"step "rotate": interp: unknown choice "cubic", known are linear, nearest"#),
-        ("op = \"rotate\"\nangle = 5\nborder = \"clamp\"\nfill = 3".into(), r#"step "rotate": fill needs border = "constant""#),
-        ("op = \"rotate\"\nangle = { uniform = [15, -15] }".into(), r#"step "rotate": uniform = [15, -15] is turned round, write [-15, 15]"#),
-        ("op = \"flip\"\nwhen = { probability = 1.01 }".into(), r#"step "flip": when: probability = 1.01 is not between 0 and 1"#),
-        ("op = \"flip\"\nhorizontal = 1".into(), r#"step "flip": horizontal must be true or false"#),
+        (
+            "op = \"rotate\"\nangle = 5\ninterp = \"cubic\"".into(),
+            r#"step "rotate": interp: unknown choice "cubic", known are"#,
+        ),
+        (
+            "op = \"rotate\"\nangle = 5\nborder = \"clamp\"\nfill = 3".into(),
+            r#"step "rotate": fill needs border = "constant""#,
+        ),
+        (
+            "op = \"rotate\"\nangle = { uniform = [15, -15] }".into(),
+            r#"step "rotate": uniform = [15, -15] is turned round, write [-15, 15]"#,
+        ),
+        (
+            "op = \"flip\"\nwhen = { probability = 1.01 }".into(),
+            r#"step "flip": when: probability = 1.01 is not between 0 and 1"#,
+        ),
+        (
+            "op = \"flip\"\nhorizontal = 1".into(),
+            r#"step "flip": horizontal must be true or false"#,
+        ),
         ("op = \"crop\"".into(), r#"step "crop": size must be [rows, columns]"#),
         ("op = \"crop\"\nsize = [0, 4]".into(), r#"step "crop": size must be at least [1, 1]"#),
-        ("op = \"crop\"\nsize = [65500, 65500]".into(), r#"step "crop": size = [65500, 65500] is beyond the limit of 134217728 pixels"#),
-        ("op = \"crop\"\nsize = 4\nborder = \"reflect\"".into(), r#"step "crop": border and fill need a padding"#),
-        (format!("op = \"flip\"\n{crop}\n[[step]]\nop = \"crop\"\nsize = [11, 4]\npadding = 1"), r#"step "crop_2": size = [11, 4] is larger than the 8x8 image with padding 1"#),
-        ("op = \"normalize\"\nmean = 0\nstd = [1, 0, 1]".into(), r#"step "normalize": std must be above 0"#),
-        ("op = \"normalize\"\nmean = [1, 2]\nstd = 1".into(), r#"step "normalize": mean has 2 numbers; give one, or three"#),
+        (
+            "op = \"crop\"\nsize = [65500, 65500]".into(),
+            r#"step "crop": size = [65500, 65500] is beyond the limit of"#,
+        ),
+        (
+            "op = \"crop\"\nsize = 4\nborder = \"reflect\"".into(),
+            r#"step "crop": border and fill need a padding"#,
+        ),
+        (
+            format!("op = \"flip\"\n{crop}\n[[step]]\nop = \"crop\"\nsize = [11, 4]"),
+            r#"step "crop_2": size = [11, 4] is larger than the 8x8 image"#,
+        ),
+        (
+            "op = \"normalize\"\nmean = 0\nstd = [1, 0, 1]".into(),
+            r#"step "normalize": std must be above 0"#,
+        ),
+        (
+            "op = \"normalize\"\nmean = [1, 2]\nstd = 1".into(),
+            r#"step "normalize": mean has 2 numbers; give one, or three"#,
+        ),
         ("op = \"clamp\"\nlo = 4\nhi = 2".into(), r#"step "clamp": lo = 4 is above hi = 2"#),
         ("op = \"cast\"".into(), r#"step "cast": dtype is missing"#),
         ("op = \"affine\"\nscale = 0".into(), r#"step "affine": scale must be above 0"#),
         ("op = \"expr\"\nexpr = \"y + 1\"".into(), r#"step "expr": unknown name "y""#),
         ("op = \"expr\"\nexpr = \"1 + 2\"".into(), r#"step "expr": "1 + 2" reads no image"#),
-        ("op = \"normalize\"\nmean = 0\nstd = 1\n[[step]]\nop = \"rgb_shift\"\nshift = 1".into(), r#"step "rgb_shift": needs a u8 image and gets f32"#),
-        (format!("op = \"normalize\"\nmean = 0\nstd = 1\n{when}"), r#"step "normalize": branches disagree in type: f32 where the predicate is true"#),
-        (format!("op = \"transpose\"\nlayout = \"CHW\"\n{when}"), r#"step "transpose": branches disagree in layout"#),
-        (format!("op = \"rotate\"\nangle = 5\n{when}"), r#"step "rotate": branches disagree in size: as grown by step "rotate" where the predicate is true (step "rotate"), as decoded"#),
-        (two("{ op = \"crop\", size = 4 }", "{ op = \"crop\", size = [4, 5] }"), r#"step "when": branches disagree in size: 4x4 where the predicate is true (step "crop"), 4x5 where it is false (step "crop_2"); end both with a step that fixes the size"#),
-        ("op = \"flip\"\nname = \"a\"\n[[step]]\nop = \"crop\"\nsize = 4\n[[step]]\nop = \"expr\"\nexpr = \"x + a\"".into(), r#"step "expr": the two images have different sizes: 4x4 and as decoded"#),
+        (
+            format!("{normalize}\n[[step]]\nop = \"rgb_shift\"\nshift = 1"),
+            r#"step "rgb_shift": needs a u8 image and gets f32"#,
+        ),
+        (
+            format!("{normalize}\n{when}"),
+            r#"step "normalize": branches disagree in type: f32 where"#,
+        ),
+        (
+            format!("op = \"transpose\"\nlayout = \"CHW\"\n{when}"),
+            r#"step "transpose": branches disagree in layout"#,
+        ),
+        (
+            format!("op = \"rotate\"\nangle = 5\n{when}"),
+            r#"step "rotate": branches disagree in size: as grown by step "rotate" where"#,
+        ),
+        (
+            two("{ op = \"crop\", size = 4 }", "{ op = \"crop\", size = [4, 5] }"),
+            r#"(step "crop"), 4x5 where it is false (step "crop_2"); end both with a step that"#,
+        ),
+        (
+            format!("op = \"flip\"\n{crop}\n[[step]]\nop = \"expr\"\nexpr = \"x + flip\""),
+            r#"step "expr": the two images have different sizes: 8x8 and as decoded"#,
+        ),
         ("op = \"flip\"\nfrom = \"fip\"\n".into(), r#"from: unknown step "fip""#),
-        ("op = \"flip\"\nname = \"a\"\n[[step]]\nop = \"flip\"\nname = \"a\"".into(), r#"step "a": name = "a" is taken by the step of line 3"#),
-        (format!("op = \"flip\"\nwhen = \"coin\"\n{coins}"), r#"step "flip": when must be one truth a sample"#),
+        (
+            "op = \"flip\"\nname = \"a\"\n[[step]]\nop = \"flip\"\nname = \"a\"".into(),
+            r#"step "a": name = "a" is taken by the step of line 3"#,
+        ),
+        (
+            format!("op = \"flip\"\nwhen = \"coin\"\n{coins}"),
+            r#"step "flip": when must be one truth a sample"#,
+        ),
     ] {
         let text = if text.starts_with("[[") { text } else { format!("[[step]]\n{text}") };
         let error = compile(&text).expect_err(&text).to_string();

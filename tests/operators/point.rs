@@ -187,14 +187,14 @@ fn expressions_read_stored_images() {
 /// gives what src/rng.rs gives.
 #[test]
 fn draws_are_those_of_their_identity() {
-    let steps = "seed = 81985529216486895\n".to_string()
-        + &step(
-            "op = \"expr\"\nname = \"e\"\nexpr = \"x * 0 + u\"\nu = { uniform = [-3, 5], per = \"channel\" }",
-        );
+    let steps = step(
+        "op = \"expr\"\nname = \"e\"\nexpr = \"x * 0 + u\"\n\
+         u = { uniform = [-3, 5], per = \"channel\" }",
+    );
     for id in [0, 1, 77, u64::from(u32::MAX), (1 << 48) - 1] {
         let got = channels(&steps, &row([9.0]), id);
         for (c, got) in got.iter().enumerate() {
-            // tests/common runs samples with seed 42 and epoch 0, whatever the pipeline says.
+            // tests/common runs samples with seed 42.
             let word = rng::draw_word(42, 0, id, rng::draw_number("e.u"), c as u32);
             let unit = (word >> 8) as f32 * 2f32.powi(-24);
             assert_eq!(got.at(0, 0), unit * 8.0 + -3.0, "sample {id} channel {c}");
