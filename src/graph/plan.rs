@@ -276,11 +276,11 @@ impl Lowering {
             }
             Node::Affine(_) => {
                 add = Contents { points: 1, gather: true, ..add };
-                now.points > 0 || now.gather || now.operand
+                now.points > 0 || now.gather
             }
             Node::Crop(crop) if crop.padding > 0 && crop.border == Border::Constant => {
                 add = Contents { maps: 1, gather: true, ..add };
-                now.points > 0 || now.gather || now.operand || now.maps == MAX_MAPS
+                now.points > 0 || now.gather || now.maps == MAX_MAPS
             }
             Node::Crop(_) | Node::Flip { .. } => {
                 add.maps = 1;
