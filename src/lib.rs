@@ -1,4 +1,4 @@
-//! forebay: GPU-first data loading and augmentation.
+#![doc = include_str!("../README.md")]
 
 pub mod dataset;
 pub mod decoder;

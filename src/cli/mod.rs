@@ -16,11 +16,12 @@ mod open;
 mod preview;
 mod progress;
 mod sheet;
+mod status;
 mod train;
 mod words;
 
-use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use status::{report, usage};
 use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
@@ -97,24 +98,6 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Help and version go out as they are; a mistake becomes one line like every other error.
-fn usage(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() {
-        // Nobody is left to tell when even help cannot be printed.
-        let _ = error.print();
-        return ExitCode::SUCCESS;
-    }
-    let text = error.render().to_string();
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        eprint!("{text}");
-        return ExitCode::from(2);
-    }
-    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("Usage:"));
-    let line = lines.collect::<Vec<_>>().join("; ").replace(":;", ":");
-    report(line.strip_prefix("error: ").unwrap_or(&line));
-    ExitCode::from(2)
-}
-
 /// `no fault`, `1 fault`, `2 faults`.
 fn counts(n: u64, one: &str, many: &str) -> String {
     match n {
@@ -122,11 +105,6 @@ fn counts(n: u64, one: &str, many: &str) -> String {
         1 => format!("1 {one}"),
         n => format!("{n} {many}"),
     }
-}
-
-/// Prints an error as one line.
-fn report(message: &str) {
-    eprintln!("forebay: error: {}", message.split_whitespace().collect::<Vec<_>>().join(" "));
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //! to stderr. Exit status: 0 done, 1 failed, 2 wrong usage.
 
 mod screen;
+#[path = "../../cli/status.rs"]
+mod status;
 // A module of this program and not of the library: `forebay` links the library, and must start
 // where there is no libtorch.
 #[path = "../../train/mod.rs"]
@@ -12,7 +14,6 @@ use crate::train::checkpoint::Store;
 use crate::train::resnet::Stem;
 use crate::train::run::{self, Data, run};
 use anyhow::{Context, Result, bail};
-use clap::error::ErrorKind;
 use clap::{Parser, Subcommand, ValueEnum};
 use forebay::error::{self, Error};
 use forebay::graph::file;
@@ -20,6 +21,7 @@ use forebay::graph::spec::Spec;
 use forebay::loader::{self, Loader};
 use forebay::tensor;
 use screen::Screen;
+use status::{report, usage};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -221,27 +223,4 @@ fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
     })
     .context("cannot catch Ctrl-C")?;
     Ok(stop)
-}
-
-/// Help and version go out as they are; a mistake becomes one line like every other error.
-fn usage(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() {
-        // Nobody is left to tell when even help cannot be printed.
-        let _ = error.print();
-        return ExitCode::SUCCESS;
-    }
-    let text = error.render().to_string();
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        eprint!("{text}");
-        return ExitCode::from(2);
-    }
-    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("Usage:"));
-    let line = lines.collect::<Vec<_>>().join("; ").replace(":;", ":");
-    report(line.strip_prefix("error: ").unwrap_or(&line));
-    ExitCode::from(2)
-}
-
-/// Prints an error as one line.
-fn report(message: &str) {
-    eprintln!("forebay: error: {}", message.split_whitespace().collect::<Vec<_>>().join(" "));
 }

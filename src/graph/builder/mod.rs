@@ -36,11 +36,12 @@ mod ops;
 mod value;
 
 pub use super::program::Border;
+pub use super::spec::Placement;
 pub use value::{Argument, Image, Operand, Scalar, ScalarOperand};
 
 use super::expr::{Binary, Unary, is_name};
 use super::nearest::quote;
-use super::spec::{Arg, DecoderSpec, Dist, Placement, ReaderKind, ReaderSpec, Spec};
+use super::spec::{Arg, DecoderSpec, Dist, ReaderKind, ReaderSpec, Spec};
 use crate::error::{Error, Result};
 use crate::policy::LastBatch;
 use crate::tensor::DType;

@@ -1,0 +1,27 @@
+//! How a program ends: what it says on stderr and its exit status. Shared by both programs.
+
+use clap::error::ErrorKind;
+use std::process::ExitCode;
+
+/// Help and version go out as they are; a mistake becomes one line like every other error.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // Nobody is left to tell when even help cannot be printed.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.render().to_string();
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        eprint!("{text}");
+        return ExitCode::from(2);
+    }
+    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("Usage:"));
+    let line = lines.collect::<Vec<_>>().join("; ").replace(":;", ":");
+    report(line.strip_prefix("error: ").unwrap_or(&line));
+    ExitCode::from(2)
+}
+
+/// Prints an error as one line.
+pub(crate) fn report(message: &str) {
+    eprintln!("forebay: error: {}", message.split_whitespace().collect::<Vec<_>>().join(" "));
+}
