@@ -64,6 +64,8 @@ FB_FN u32 resolve_affine(const Step& step, const f32* r, Resolved& out) {
 
   i32 out_w = w, out_h = h;
   if (step.flags & FLAG_GROW) grown_canvas(cosine, sine, w, h, &out_w, &out_h);
+  // Places beyond MAX_SIDE are clamped to it before they become integers.
+  if (w > MAX_SIDE || h > MAX_SIDE || out_w > MAX_SIDE || out_h > MAX_SIDE) return FAULT_SIZE;
   if (out_w < 1 || out_h < 1 || (u64)out_w * (u64)out_h > MAX_PIXELS) return FAULT_SIZE;
 
   // A translation moves the centre of the output canvas; both centres are multiples of one half.

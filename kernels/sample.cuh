@@ -14,6 +14,8 @@ enum Fault {
 
 // Largest number of pixels of an image between passes: byte offsets of f32 pixels stay in i32.
 enum { MAX_PIXELS = 1 << 27 };
+// Longest side that a gather reads or makes: places of its pixels are exact floats.
+enum { MAX_SIDE = 1 << 22 };
 
 FB_FN void begin_pass(Resolved& out, const Image& source) {
   out.source_width = out.view_width = out.out_width = source.width;
@@ -118,7 +120,7 @@ FB_FN Rgb<T> sample(const Resolved& r, const Image& image, u32 type, typename T:
     sy = sy - 0.5f;
   }
   // Far places, infinities and NaN become places that an i32 holds; the border does the rest.
-  typename T::f far = splat<T>(4194304.0f);
+  typename T::f far = splat<T>((f32)MAX_SIDE + 1.0f);
   sx = min2(max2(sx, -far), far);
   sy = min2(max2(sy, -far), far);
   typename T::f fx = floor_small<T>(sx), fy = floor_small<T>(sy);

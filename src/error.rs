@@ -80,6 +80,12 @@ impl Error {
         self
     }
 
+    /// Names the pipeline's file, or the built-in pipeline, where the error is about the pipeline.
+    #[must_use]
+    pub fn in_pipeline(self, path: impl AsRef<Path>) -> Self {
+        if self.kind() == ErrorKind::Spec { self.at_path(path) } else { self }
+    }
+
     /// Names the line of the file, counted from 1.
     #[must_use]
     pub fn at_line(mut self, line: u64) -> Self {

@@ -23,9 +23,9 @@ const EPOCH: u32 = 3;
 
 /// Which guarded steps of `plan` sample `id` takes: its scalar program, as far as guards need it.
 fn taken(plan: &Plan, seed: u64, epoch: u32, id: u64) -> Vec<bool> {
-    let mut r = vec![f32::NAN; plan.scalars.len()];
+    let mut r = vec![f32::NAN; plan.scalars().len()];
     let truth = |b: bool| f32::from(u8::from(b));
-    for s in &plan.scalars {
+    for s in plan.scalars() {
         let (a, b) = (r[usize::from(s.a)], r[usize::from(s.b)]);
         r[usize::from(s.dst)] = match s.op {
             op if op == Op::Const as u16 => f32::from_bits(s.value),
@@ -43,7 +43,7 @@ fn taken(plan: &Plan, seed: u64, epoch: u32, id: u64) -> Vec<bool> {
             _ => f32::NAN,
         };
     }
-    let guards = plan.steps.iter().filter(|step| step.guard != NO_GUARD);
+    let guards = plan.steps().iter().filter(|step| step.guard != NO_GUARD);
     guards.map(|step| r[usize::from(step.guard)] != 0.0).collect()
 }
 
@@ -62,7 +62,7 @@ fn one_a_combination(plan: &Plan) -> Vec<u64> {
 fn same_bytes(spec: &Spec, width: u32, height: u32) -> Result<(), TestCaseError> {
     let Ok(plan) = Plan::compile(spec, ops::ALL) else { return Ok(()) };
     let plain = Plan::compile_unfused(spec, ops::ALL).unwrap();
-    prop_assert!(plan.passes.len() <= plain.passes.len());
+    prop_assert!(plan.passes().len() <= plain.passes().len());
     let image = pixels(width, height, &picture(width, height));
     let best = Cpu::best().unwrap();
     let reference = Program::with(plain, best);
@@ -111,10 +111,10 @@ fn random_graphs_are_rich() {
         let Ok(plan) = Plan::compile(&spec, ops::ALL) else { continue };
         let plain = Plan::compile_unfused(&spec, ops::ALL).unwrap();
         compiled += 1;
-        passes += plan.passes.len();
-        fused += plain.passes.len() - plan.passes.len();
-        guarded += plan.steps.iter().filter(|s| s.guard != NO_GUARD).count();
-        full += plan.passes.iter().filter(|pass| pass.steps as usize >= MAX_POINTS).count();
+        passes += plan.passes().len();
+        fused += plain.passes().len() - plan.passes().len();
+        guarded += plan.steps().iter().filter(|s| s.guard != NO_GUARD).count();
+        full += plan.passes().iter().filter(|pass| pass.steps as usize >= MAX_POINTS).count();
         combinations += one_a_combination(&plan).len();
     }
     println!(

@@ -177,15 +177,16 @@ fn plans() -> &'static (Vec<u8>, Vec<u64>) {
 
 fn write(file: &mut Vec<u8>, plan: &Plan, width: u32, height: u32, picture: &[u8]) {
     file.extend(SEED.to_le_bytes());
-    let outputs: Vec<_> = plan.outputs.iter().map(|output| output.image as u32).collect();
-    let counts = [plan.scalars.len(), plan.passes.len(), plan.steps.len(), plan.images.len()];
+    let outputs: Vec<_> = plan.outputs().iter().map(|output| output.image as u32).collect();
+    let counts =
+        [plan.scalars().len(), plan.passes().len(), plan.steps().len(), plan.images().len()];
     let [scalars, passes, steps, images] = counts.map(|n| n as u32);
     let header = [EPOCH, SAMPLES, width, height, scalars, passes, steps, images];
     file.extend_from_slice(bytemuck::cast_slice(&header));
     file.extend_from_slice(bytemuck::cast_slice(&[outputs.len() as u32, 0]));
-    file.extend_from_slice(bytemuck::cast_slice(&plan.scalars));
-    file.extend_from_slice(bytemuck::cast_slice(&plan.passes));
-    file.extend_from_slice(bytemuck::cast_slice(&plan.steps));
+    file.extend_from_slice(bytemuck::cast_slice(plan.scalars()));
+    file.extend_from_slice(bytemuck::cast_slice(plan.passes()));
+    file.extend_from_slice(bytemuck::cast_slice(plan.steps()));
     file.extend_from_slice(bytemuck::cast_slice(&outputs));
     file.extend_from_slice(picture);
 }

@@ -31,7 +31,7 @@ const ROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("dataset", &["error", "tensor", "rng", "stats", "policy", "reader", "decoder", "executor"]),
-    ("train", &["error", "tensor", "stats", "policy", "graph", "loader"]),
+    ("train", &["error", "tensor", "loader"]),
 ];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {

@@ -2,7 +2,7 @@
 //! the files of a batch, the `image` crate to decode, one pass over the pixels per operator.
 //!
 //! It is meant to be fast. Scratch is kept per thread, the batch is one allocation that is used
-//! again, rotate has a path without bounds work for rows that lie inside, and pointwise operators
+//! again, rotate clamps no tap in rows that lie inside, and pointwise operators
 //! are plain loops that the compiler vectorises. It mirrors `pipelines/cifar10-train.toml`.
 
 use anyhow::{Context, Result, ensure};
@@ -146,27 +146,50 @@ fn rotate(source: &[u8], size: Size, degrees: f32, out: &mut [u8]) {
     let (sin, cos) = degrees.to_radians().sin_cos();
     let (centre_x, centre_y) = (size.width as f32 / 2.0, size.height as f32 / 2.0);
     let (last_x, last_y) = (size.width as i32 - 1, size.height as i32 - 1);
+    let stride = 3 * size.width;
     for (y, row) in out.chunks_exact_mut(3 * size.width).enumerate() {
         let dy = y as f32 + 0.5 - centre_y;
-        for (x, pixel) in row.as_chunks_mut::<3>().0.iter_mut().enumerate() {
+        let place = |x: usize| {
             let dx = x as f32 + 0.5 - centre_x;
             let source_x = cos * dx - sin * dy + centre_x - 0.5;
-            let source_y = sin * dx + cos * dy + centre_y - 0.5;
+            (source_x, sin * dx + cos * dy + centre_y - 0.5)
+        };
+        // Places of a row lie on a line: where both ends are inside, all are.
+        let inside = [place(0), place(size.width - 1)]
+            .iter()
+            .all(|&(x, y)| x >= 0.0 && y >= 0.0 && x < last_x as f32 && y < last_y as f32);
+        for (x, pixel) in row.as_chunks_mut::<3>().0.iter_mut().enumerate() {
+            let (source_x, source_y) = place(x);
+            if inside {
+                // Towards zero is the floor of what is not negative.
+                let (x0, y0) = (source_x as usize, source_y as usize);
+                let (right, down) = (source_x - x0 as f32, source_y - y0 as f32);
+                let at = y0 * stride + x0 * 3;
+                *pixel = blend(source, [at, at + 3, at + stride, at + stride + 3], right, down);
+                continue;
+            }
             let (floor_x, floor_y) = (source_x.floor(), source_y.floor());
-            let (right, down) = (source_x - floor_x, source_y - floor_y);
             let column = |x: i32| x.clamp(0, last_x) as usize * 3;
-            let line = |y: i32| y.clamp(0, last_y) as usize * 3 * size.width;
+            let line = |y: i32| y.clamp(0, last_y) as usize * stride;
             let (x0, x1) = (column(floor_x as i32), column(floor_x as i32 + 1));
             let (y0, y1) = (line(floor_y as i32), line(floor_y as i32 + 1));
-            let tap = |at: usize| [0, 1, 2].map(|c| f32::from(source[at + c]));
-            let taps = [tap(y0 + x0), tap(y0 + x1), tap(y1 + x0), tap(y1 + x1)];
-            for (c, value) in pixel.iter_mut().enumerate() {
-                let upper = taps[0][c] + (taps[1][c] - taps[0][c]) * right;
-                let lower = taps[2][c] + (taps[3][c] - taps[2][c]) * right;
-                *value = (upper + (lower - upper) * down + 0.5) as u8;
-            }
+            let taps = [y0 + x0, y0 + x1, y1 + x0, y1 + x1];
+            *pixel = blend(source, taps, source_x - floor_x, source_y - floor_y);
         }
     }
+}
+
+/// The pixel between four taps, given by where they start.
+fn blend(source: &[u8], taps: [usize; 4], right: f32, down: f32) -> [u8; 3] {
+    let taps = taps.map(|at| {
+        let [r, g, b] = *source[at..].first_chunk().expect("a tap is a whole pixel");
+        [f32::from(r), f32::from(g), f32::from(b)]
+    });
+    [0, 1, 2].map(|c| {
+        let upper = taps[0][c] + (taps[1][c] - taps[0][c]) * right;
+        let lower = taps[2][c] + (taps[3][c] - taps[2][c]) * right;
+        (upper + (lower - upper) * down + 0.5) as u8
+    })
 }
 
 /// Adds a value to each channel.

@@ -24,7 +24,8 @@ pub(crate) struct Args {
     /// Also time what one would write by hand with rayon and the image crate, and print the ratio
     #[arg(long)]
     baseline: bool,
-    /// Print one JSON object
+    /// Print one JSON object; its digest adds up those of the epochs, each of which is what
+    /// `dump --epoch` prints for that epoch
     #[arg(long)]
     json: bool,
 }
@@ -189,6 +190,10 @@ fn to_text(report: &Report) -> String {
         text += &format!(
             "most of the work is to {name}; that is where a faster epoch must come from\n"
         );
+    }
+    if report.stages.grown_slots > 0 {
+        text +=
+            &format!("{} batch slots were made beside the usual ones\n", report.stages.grown_slots);
     }
     if let Some(bytes) = report.peak_memory {
         text += &format!("\npeak memory {:.0} MiB\n", bytes as f64 / f64::from(1 << 20));

@@ -1,7 +1,7 @@
 //! `forebay dump`: batches as .npy files.
 
 use super::digest::Digest;
-use super::open::{BatchArgs, SourceArgs};
+use super::open::{self, BatchArgs, SourceArgs};
 use super::{counts, npy, progress::Progress};
 use anyhow::{Result, ensure};
 use forebay::error::Error;
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Only the first so many batches
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = open::positive)]
     batches: Option<usize>,
     /// The epoch
     #[arg(long, value_name = "N", default_value = "0")]

@@ -45,7 +45,7 @@ impl FromStr for Size {
 /// Prints what the pipeline compiles to.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let spec = args.pipeline.spec()?;
-    let plan = Plan::compile(&spec, ops::ALL)?;
+    let plan = Plan::compile(&spec, ops::ALL).map_err(|e| e.in_pipeline(args.pipeline.name()))?;
     let mut text = head(args.pipeline.name(), &spec);
     passes(&mut text, &plan, args.size);
     draws(&mut text, &plan);
@@ -73,10 +73,10 @@ fn head(name: &str, spec: &Spec) -> String {
 
 fn passes(text: &mut String, plan: &Plan, size: Size) {
     let words = Words::new(plan);
-    for (number, pass) in plan.passes.iter().enumerate() {
+    for (number, pass) in plan.passes().iter().enumerate() {
         let (from, to) = (usize::from(pass.source), usize::from(pass.dest));
         _ = writeln!(text, "\npass {}    {} -> {}", number + 1, image(plan, from), image(plan, to));
-        for line in words.steps(&plan.steps[pass.first_step as usize..][..pass.steps as usize]) {
+        for line in words.steps(&plan.steps()[pass.first_step as usize..][..pass.steps as usize]) {
             _ = writeln!(text, "  {line}");
         }
         let (read, written) = moved(plan, pass, size);
@@ -87,22 +87,22 @@ fn passes(text: &mut String, plan: &Plan, size: Size) {
 
 /// What an image is to a person: `images (f32 CHW, as decoded)`.
 fn image(plan: &Plan, number: usize) -> String {
-    let name = match plan.outputs.iter().find(|output| output.image == number) {
+    let name = match plan.outputs().iter().find(|output| output.image == number) {
         Some(output) => format!("output \"{}\"", output.name),
         None if number == 0 => "decoded".into(),
         None => format!("image {number}"),
     };
-    let ImagePlan { dtype, layout, extent } = &plan.images[number];
+    let ImagePlan { dtype, layout, extent } = &plan.images()[number];
     format!("{name} ({dtype} {}, {extent})", layout.name())
 }
 
 /// Bytes that a pass reads and writes.
 fn moved(plan: &Plan, pass: &Pass, size: Size) -> (u64, u64) {
-    let steps = &plan.steps[pass.first_step as usize..][..pass.steps as usize];
+    let steps = &plan.steps()[pass.first_step as usize..][..pass.steps as usize];
     let operands = steps.iter().filter(|step| step.flags & FLAG_IMAGE != 0);
     let operands = operands.map(|step| usize::from(step.regs[0]));
-    let read = operands.chain([usize::from(pass.source)]).map(|i| bytes(&plan.images[i], size));
-    (read.sum(), bytes(&plan.images[usize::from(pass.dest)], size))
+    let read = operands.chain([usize::from(pass.source)]).map(|i| bytes(&plan.images()[i], size));
+    (read.sum(), bytes(&plan.images()[usize::from(pass.dest)], size))
 }
 
 /// Bytes of an image; of a grown one, those before it grows.
@@ -115,7 +115,7 @@ fn bytes(image: &ImagePlan, size: Size) -> u64 {
 }
 
 fn draws(text: &mut String, plan: &Plan) {
-    if plan.draws.is_empty() {
+    if plan.draws().is_empty() {
         text.push_str("\ndraws     none: every epoch sees the same pixels\n");
         return;
     }
@@ -123,28 +123,28 @@ fn draws(text: &mut String, plan: &Plan) {
         "\ndraws     each a function of seed, epoch, sample and the draw's number alone\n",
     );
     let words = Words::new(plan);
-    let width = plan.draws.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (name, number) in &plan.draws {
+    let width = plan.draws().iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, number) in plan.draws() {
         _ = writeln!(text, "  {name:<width$}  {number:>5}  {}", words.draw(*number));
     }
 }
 
 fn memory(text: &mut String, plan: &Plan, args: &Args) {
-    let outputs = || plan.outputs.iter().map(|output| output.image);
-    let output: u64 = outputs().map(|i| bytes(&plan.images[i], args.size)).sum();
+    let outputs = || plan.outputs().iter().map(|output| output.image);
+    let output: u64 = outputs().map(|i| bytes(&plan.images()[i], args.size)).sum();
     // A label, an id and a flag beside each image.
     let batch = u64::from(args.batch_size) * (output + 17);
-    let between = (1..plan.images.len()).filter(|i| outputs().all(|output| output != *i));
-    let between: u64 = between.map(|i| bytes(&plan.images[i], args.size)).sum();
+    let between = (1..plan.images().len()).filter(|i| outputs().all(|output| output != *i));
+    let between: u64 = between.map(|i| bytes(&plan.images()[i], args.size)).sum();
     let level = Cpu::best().map_or("none", |cpu| cpu.level());
-    let grown = plan.images.iter().any(|image| matches!(image.extent, Extent::Grown(_)));
+    let grown = plan.images().iter().any(|image| matches!(image.extent, Extent::Grown(_)));
     let least = if grown { "at least " } else { "" };
     _ = writeln!(
         text,
         "\nkernels   resolve, then augment for each pass; {level} on this CPU\n\
          scalars   {} of {MAX_REGISTERS} registers\n\
          memory    {least}{batch} bytes a batch of {}, {least}{between} between passes a thread",
-        plan.scalars.len(),
+        plan.scalars().len(),
         args.batch_size,
     );
 }

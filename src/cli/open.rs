@@ -91,7 +91,8 @@ impl SourceArgs {
     /// Opens `spec` over the data directory.
     pub(crate) fn open(&self, spec: &Spec, options: &Options) -> Result<Loader> {
         let roots = roots(&self.data, &spec.reader.kind)?;
-        let loader = Loader::open(spec, &roots[0], options)?;
+        let loader = Loader::open(spec, &roots[0], options)
+            .map_err(|e| e.in_pipeline(self.pipeline.name()))?;
         if spec.reader.kind == ReaderKind::Folders {
             report_folders(&loader);
         }
@@ -135,7 +136,7 @@ impl BatchArgs {
 }
 
 /// A number from 1 up to what a batch can hold.
-fn positive(text: &str) -> Result<usize, String> {
+pub(crate) fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n @ 1..=0xFF_FFFF) => Ok(n),
         _ => Err("expected an integer from 1 to 16777215".into()),

@@ -3,14 +3,15 @@
 use super::counts;
 use super::open::SourceArgs;
 use super::sheet::{self, Row};
-use anyhow::{Context, Result};
+use anyhow::Result;
+use forebay::error::Error;
 use forebay::graph::plan::Plan;
 use forebay::graph::program::{FLAG_IMAGE, NO_GUARD, Op, STEP_POINT};
 use forebay::graph::spec::{Output, Spec};
 use forebay::loader::Options;
 use forebay::ops;
 use forebay::tensor::{DType, Layout, TensorView};
-use image::{Rgb, RgbImage};
+use image::{ImageError, Rgb, RgbImage};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
@@ -83,7 +84,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .chain(epochs.map(|epoch| format!("epoch {epoch}")))
         .collect();
     let sheet = sheet::draw(&columns, &rows);
-    sheet.save(&args.out).with_context(|| format!("cannot write {}", args.out.display()))?;
+    sheet.save(&args.out).map_err(|error| match error {
+        ImageError::IoError(error) => anyhow::Error::new(Error::io("write", &args.out, error)),
+        other => anyhow::anyhow!("{}: {other}", args.out.display()),
+    })?;
     let (path, rows) = (args.out.display(), counts(rows.len() as u64, "sample", "samples"));
     writeln!(stdout(), "{path}: {rows} in {} columns{how}", columns.len())?;
     Ok(())
@@ -119,15 +123,22 @@ impl Values {
             Layout::Hwc => (batch.shape[1], batch.shape[2]),
             Layout::Chw => (batch.shape[2], batch.shape[3]),
         };
+        // Large images are thinned at once: many epochs of photos would not fit into memory.
+        let thin = height.max(width).div_ceil(2 * sheet::LARGE as usize);
         let plane = width * height;
-        let as_they_lie: Vec<f32> = match batch.as_f32() {
-            Some(values) => values[..3 * plane].to_vec(),
-            None => batch.bytes[..3 * plane].iter().map(|&value| f32::from(value)).collect(),
+        let at = |y: usize, x: usize, c: usize| match layout {
+            Layout::Hwc => (y * width + x) * 3 + c,
+            Layout::Chw => c * plane + y * width + x,
         };
-        let values = match layout {
-            Layout::Hwc => as_they_lie,
-            Layout::Chw => (0..3 * plane).map(|i| as_they_lie[i % 3 * plane + i / 3]).collect(),
+        let value = |i: usize| match batch.as_f32() {
+            Some(values) => values[i],
+            None => f32::from(batch.bytes[i]),
         };
+        let (rows, columns) = ((0..height).step_by(thin), (0..width).step_by(thin));
+        let (height, width) = (rows.len(), columns.len());
+        let places =
+            rows.flat_map(|y| columns.clone().flat_map(move |x| (0..3).map(move |c| (y, x, c))));
+        let values = places.map(|(y, x, c)| value(at(y, x, c))).collect();
         Values { width, height, values, dtype: batch.dtype }
     }
 
@@ -181,15 +192,15 @@ fn tone(plan: &Plan, values: &[Values]) -> (Tone, String) {
 /// written out.
 fn undo(plan: &Plan) -> Tone {
     let mut tone = Tone::PLAIN;
-    let shown = plan.outputs[0].image;
-    let Some(pass) = plan.passes.iter().find(|pass| usize::from(pass.dest) == shown) else {
+    let shown = plan.outputs()[0].image;
+    let Some(pass) = plan.passes().iter().find(|pass| usize::from(pass.dest) == shown) else {
         return tone;
     };
     let constant = |register: u16| {
-        let scalar = plan.scalars.iter().find(|scalar| scalar.dst == register)?;
+        let scalar = plan.scalars().iter().find(|scalar| scalar.dst == register)?;
         (scalar.op == Op::Const as u16).then(|| f32::from_bits(scalar.value))
     };
-    let steps = &plan.steps[pass.first_step as usize..][..pass.steps as usize];
+    let steps = &plan.steps()[pass.first_step as usize..][..pass.steps as usize];
     for step in steps.iter().rev() {
         let operand = |c: usize| constant(step.regs[c]);
         let plain =

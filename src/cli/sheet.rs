@@ -7,7 +7,7 @@ use image::{Rgb, RgbImage};
 /// Pictures smaller than this are blown up, in whole steps so that pixels stay square.
 const SMALL: u32 = 96;
 /// Pictures larger than this are shrunk.
-const LARGE: u32 = 256;
+pub(crate) const LARGE: u32 = 256;
 const GAP: u32 = 8;
 const BACKGROUND: Rgb<u8> = Rgb([255, 255, 255]);
 const INK: Rgb<u8> = Rgb([32, 32, 32]);

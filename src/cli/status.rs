@@ -15,7 +15,10 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
         eprint!("{text}");
         return ExitCode::from(2);
     }
-    let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with("Usage:"));
+    let said = |line: &&str| {
+        !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information")
+    };
+    let lines = text.lines().map(str::trim).filter(said);
     let line = lines.collect::<Vec<_>>().join("; ").replace(":;", ":");
     report(line.strip_prefix("error: ").unwrap_or(&line));
     ExitCode::from(2)

@@ -26,11 +26,11 @@ pub(crate) struct Words<'a> {
 impl<'a> Words<'a> {
     pub(crate) fn new(plan: &'a Plan) -> Self {
         let draw = |s: &&Scalar| s.op == Op::Unit as u16 || s.op == Op::Normal as u16;
-        let later = plan.scalars.iter().filter(draw).filter(|scalar| scalar.element > 0);
+        let later = plan.scalars().iter().filter(draw).filter(|scalar| scalar.element > 0);
         Words {
             plan,
-            registers: plan.scalars.iter().map(|scalar| (scalar.dst, *scalar)).collect(),
-            draws: plan.draws.iter().map(|(name, n)| (u32::from(*n), name.as_str())).collect(),
+            registers: plan.scalars().iter().map(|scalar| (scalar.dst, *scalar)).collect(),
+            draws: plan.draws().iter().map(|(name, n)| (u32::from(*n), name.as_str())).collect(),
             per_channel: later.map(|scalar| scalar.value).collect(),
         }
     }
@@ -39,7 +39,7 @@ impl<'a> Words<'a> {
     pub(crate) fn draw(&self, number: u16) -> &'static str {
         let is =
             |scalar: &&Scalar, op: Op| scalar.op == op as u16 && scalar.value == u32::from(number);
-        let uses = |op| self.plan.scalars.iter().filter(|scalar| is(scalar, op)).count();
+        let uses = |op| self.plan.scalars().iter().filter(|scalar| is(scalar, op)).count();
         match (uses(Op::Unit), uses(Op::Normal)) {
             (1, _) => "uniform from 0 to 1",
             (2.., _) => "uniform from 0 to 1, one a channel",
@@ -54,7 +54,7 @@ impl<'a> Words<'a> {
         let mut lines = Vec::new();
         let alike = |a: &Step, b: &Step| a.name == b.name && a.guard == b.guard;
         for steps in steps.chunk_by(alike) {
-            let name = &self.plan.names[usize::from(steps[0].name)];
+            let name = &self.plan.names()[usize::from(steps[0].name)];
             lines.push(match steps[0].guard {
                 NO_GUARD => name.clone(),
                 guard => format!("{name}, if {}", self.register(guard)),
@@ -218,9 +218,9 @@ mod tests {
     fn words(steps: &str) -> Vec<String> {
         let plan = Plan::compile(&file::parse(steps).unwrap(), ops::ALL).unwrap();
         let words = Words::new(&plan);
-        plan.passes
+        plan.passes()
             .iter()
-            .flat_map(|p| words.steps(&plan.steps[p.first_step as usize..][..p.steps as usize]))
+            .flat_map(|p| words.steps(&plan.steps()[p.first_step as usize..][..p.steps as usize]))
             .collect()
     }
 

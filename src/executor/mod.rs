@@ -168,12 +168,15 @@ impl Shared {
     }
 }
 
-/// Bytes of memory that the machine has.
+/// Bytes of memory that the machine has, or less where the process's control group is given less.
 fn machine_memory() -> usize {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = total.and_then(|t| t.trim().trim_end_matches("kB").trim().parse::<usize>().ok());
-    kib.map_or(8 << 30, |kib| kib.saturating_mul(1024))
+    let machine = kib.map_or(8 << 30, |kib| kib.saturating_mul(1024));
+    // In a container the group's own files are at the root. Without a limit the file says "max".
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
+    group.trim().parse().map_or(machine, |limit| machine.min(limit))
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use crate::device::{Device, Kernel};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::plan::Plan;
 use crate::graph::primitive::Extent;
-use crate::graph::program::{self, Fault, Image, MAX_PIXELS, Resolved};
+use crate::graph::program::{self, Fault, Image, MAX_PIXELS, MAX_SIDE, Resolved};
 use crate::graph::spec::Spec;
 use crate::tensor::{Buffer, DType, Layout};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a batch needs to know of an output.
 #[derive(Debug, Clone)]
@@ -33,11 +34,17 @@ pub struct Program {
     cpu: Cpu,
     /// Threads a block, where kernels run by their GPU entry.
     grid: Option<u32>,
+    /// Tells programs apart, so that a scratch resolved by one is not run by another.
+    number: u64,
 }
+
+static PROGRAMS: AtomicU64 = AtomicU64::new(0);
 
 /// One thread's state: what `resolve` found for the current sample, and images between passes.
 #[derive(Default)]
 pub struct Scratch {
+    /// The program that resolved the current sample, without a fault.
+    ready: Option<u64>,
     images: Vec<Image>,
     resolved: Vec<Resolved>,
     buffers: Vec<Buffer>,
@@ -103,7 +110,14 @@ impl Program {
                 },
             }
         };
-        Program { outputs: plan.outputs.iter().map(describe).collect(), plan, cpu, grid: None }
+        let number = PROGRAMS.fetch_add(1, Ordering::Relaxed);
+        Program {
+            outputs: plan.outputs.iter().map(describe).collect(),
+            plan,
+            cpu,
+            grid: None,
+            number,
+        }
     }
 
     /// The same through the kernels' GPU entries, walked thread by thread over the grid that a
@@ -150,6 +164,7 @@ impl Program {
             ));
         }
         let plan = &self.plan;
+        scratch.ready = None;
         scratch.images.resize(plan.images.len(), Image::default());
         scratch.resolved.resize(plan.passes.len(), bytemuck::Zeroable::zeroed());
         scratch.images[0] = Image { data: 0, width: width as i32, height: height as i32 };
@@ -174,7 +189,10 @@ impl Program {
         // two tables written have one entry for each image and pass of the one sample.
         unsafe { self.launch(Kernel::Resolve, (&raw const args).cast(), 1) };
         match Fault::of(status) {
-            None => Ok(()),
+            None => {
+                scratch.ready = Some(self.number);
+                Ok(())
+            }
             Some((fault, name)) => Err(self.fault(fault, width, height).at_step(&plan.names[name])),
         }
     }
@@ -185,7 +203,9 @@ impl Program {
                             or a smaller size"
                 .to_string(),
             Fault::Operand => "its two images have different sizes".to_string(),
-            Fault::Size => format!("its result would have no pixels or more than {MAX_PIXELS}"),
+            Fault::Size => format!(
+                "its result would have no pixels or more than {MAX_PIXELS}, or a side above {MAX_SIDE}"
+            ),
         };
         Error::new(ErrorKind::Shape, format!("{text} (decoded size {width}x{height})"))
     }
@@ -200,9 +220,11 @@ impl Program {
     /// rows x columns x 3 elements, aligned to the element.
     ///
     /// # Panics
-    /// When `pixels` or a place has not the size that [`Program::resolve`] found.
+    /// When [`Program::resolve`] has not succeeded before, or `pixels` or a place has not the size
+    /// that it found.
     pub fn run(&self, scratch: &mut Scratch, pixels: &Pixels, outs: &mut [&mut [u8]]) {
         let plan = &self.plan;
+        assert_eq!(scratch.ready, Some(self.number), "not resolved, or by another program");
         let decoded = &mut scratch.images[0];
         assert_eq!(
             (decoded.width as u32, decoded.height as u32),

@@ -87,12 +87,6 @@ impl Ring {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots.free.pop().unwrap_or_else(|| {
             slots.made += 1;
-            if slots.made == self.expected + 1 {
-                tracing::info!(
-                    slots = slots.made,
-                    "every batch slot is held: the ring grows for as long as batches are kept"
-                );
-            }
             let count = self.outputs.len();
             Slot {
                 outputs: (0..count).map(|_| Buffer::new()).collect(),

@@ -10,7 +10,8 @@ use crate::reader::Content;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-/// What a thread keeps from sample to sample, so that a sample allocates nothing.
+/// What a thread keeps from sample to sample, so that a sample allocates nothing of
+/// our own (libjpeg takes and frees a pool for each image).
 #[derive(Default)]
 pub(super) struct Worker {
     /// Made at the first encoded image: sources of raw pixels need none.

@@ -115,6 +115,30 @@ impl Args<'_> {
         Err(Error::spec(format!("{name} must be one number, not one a channel")))
     }
 
+    /// The least and the largest value that `name` can take, where the file says so: of numbers and
+    /// of a uniform draw of the step's own.
+    pub fn bounds(&self, name: &str) -> Option<(f64, f64)> {
+        match self.get(name)? {
+            Arg::Number(value) => Some((*value, *value)),
+            Arg::Numbers(values) => {
+                let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+                Some((least, values.iter().copied().fold(f64::NEG_INFINITY, f64::max)))
+            }
+            Arg::Draw { dist: Dist::Uniform { lo, hi }, .. } => Some(((*lo).into(), (*hi).into())),
+            _ => None,
+        }
+    }
+
+    /// Fails where `name` can be 0 or less.
+    pub fn above_zero(&self, name: &str) -> Result<()> {
+        match self.bounds(name) {
+            Some((least, _)) if least <= 0.0 => {
+                Err(Error::spec(format!("{name} must be above 0, it can be {least}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// `true` or `false`.
     pub fn flag(&self, name: &str, default: bool) -> Result<bool> {
         match self.get(name) {

@@ -148,10 +148,16 @@ impl<'a> Checker<'a> {
                 }
             }
         };
-        if r == g && g == b {
-            return Ok(r);
+        if r != g || g != b {
+            return Err(Error::spec("when must be one truth a sample, not one a channel"));
         }
-        Err(Error::spec("when must be one truth a sample, not one a channel"))
+        if !self.build.is_truth(r) {
+            return Err(Error::spec(
+                "when must be true or false: a bernoulli draw, or a comparison such as \
+                 { expr = \"u < 0.5\" }",
+            ));
+        }
+        Ok(r)
     }
 
     fn draw(&self, name: &str) -> Result<super::primitive::Channels> {

@@ -18,19 +18,19 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The scalar program, in order.
-    pub scalars: Vec<program::Scalar>,
+    pub(crate) scalars: Vec<program::Scalar>,
     /// Passes, in order; an image is written before it is read.
-    pub passes: Vec<program::Pass>,
+    pub(crate) passes: Vec<program::Pass>,
     /// Steps of all passes.
-    pub steps: Vec<program::Step>,
+    pub(crate) steps: Vec<program::Step>,
     /// Images of a sample; number 0 is the decoded one.
-    pub images: Vec<ImagePlan>,
+    pub(crate) images: Vec<ImagePlan>,
     /// What a batch holds beside labels and ids.
-    pub outputs: Vec<OutputPlan>,
+    pub(crate) outputs: Vec<OutputPlan>,
     /// Names of steps, by the number that a program step carries.
-    pub names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// Draws by name, with the number that keys them.
-    pub draws: Vec<(String, u16)>,
+    pub(crate) draws: Vec<(String, u16)>,
 }
 
 /// An image of a sample, in memory between passes or in the batch.
@@ -53,7 +53,43 @@ pub struct OutputPlan {
     pub image: usize,
 }
 
+/// Read only: the kernels trust what a plan says of its tables.
 impl Plan {
+    /// The scalar program, in order.
+    pub fn scalars(&self) -> &[program::Scalar] {
+        &self.scalars
+    }
+
+    /// Passes, in order; an image is written before it is read.
+    pub fn passes(&self) -> &[program::Pass] {
+        &self.passes
+    }
+
+    /// Steps of all passes.
+    pub fn steps(&self) -> &[program::Step] {
+        &self.steps
+    }
+
+    /// Images of a sample; number 0 is the decoded one.
+    pub fn images(&self) -> &[ImagePlan] {
+        &self.images
+    }
+
+    /// What a batch holds beside labels and ids.
+    pub fn outputs(&self) -> &[OutputPlan] {
+        &self.outputs
+    }
+
+    /// Names of steps, by the number that a program step carries.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Draws by name, with the number that keys them.
+    pub fn draws(&self) -> &[(String, u16)] {
+        &self.draws
+    }
+
     /// Checks `spec` and compiles it.
     ///
     /// # Errors

@@ -206,6 +206,17 @@ impl Build {
         }
     }
 
+    /// Whether `scalar` is 0 or 1 by how it is computed: a Bernoulli draw, a comparison, logic.
+    pub fn is_truth(&self, scalar: ScalarId) -> bool {
+        matches!(
+            self.scalars[scalar.0 as usize],
+            Scalar::Apply(
+                Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Eq | Op::Ne | Op::And | Op::Or | Op::Not,
+                ..
+            )
+        )
+    }
+
     /// The number of the draw called `name`. Asking twice for one name is one draw.
     ///
     /// # Errors
@@ -382,7 +393,8 @@ impl Build {
             return differ("layout", a.layout.name().into(), b.layout.name().into(), mend);
         }
         if a.extent != b.extent {
-            let mend = "end both with a step that fixes the size, such as crop";
+            let mend = "keep the size (rotate has keep_size = true), end both branches with a crop of \
+                        one size, or put the step behind, without when";
             return differ("size", a.extent.to_string(), b.extent.to_string(), mend);
         }
         if then == otherwise {

@@ -12,6 +12,8 @@ pub const MAX_POINTS: usize = 24;
 pub const MAX_MAPS: usize = 4;
 /// Pixels of an image between passes.
 pub const MAX_PIXELS: u64 = 1 << 27;
+/// Longest side that a gather reads or makes.
+pub const MAX_SIDE: u32 = 1 << 22;
 /// Bytes that a source image carries past its end, since kernels read wide.
 pub const TAIL: usize = 64;
 /// The guard of a step that is always taken.

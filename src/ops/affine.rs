@@ -50,8 +50,11 @@ impl Operator for Affine {
             ],
         };
         let scale = args.scalar(build, "scale", Some(1.0))?;
-        if build.constant_value(scale).is_some_and(|s| s <= 0.0) {
-            return Err(Error::spec("scale must be above 0"));
+        args.above_zero("scale")?;
+        for name in ["shear_x", "shear_y"] {
+            if args.bounds(name).is_some_and(|(least, most)| least <= -90.0 || most >= 90.0) {
+                return Err(Error::spec(format!("{name} must be between -90 and 90 degrees")));
+            }
         }
         let shear =
             [args.scalar(build, "shear_x", Some(0.0))?, args.scalar(build, "shear_y", Some(0.0))?];

@@ -28,6 +28,11 @@ impl Operator for Clamp {
                 return Err(Error::spec(format!("lo = {l} is above hi = {h}")));
             }
         }
+        if let (Some((least, _)), Some((_, most))) = (args.bounds("lo"), args.bounds("hi"))
+            && least > most
+        {
+            return Err(Error::spec("lo is above hi whatever is drawn"));
+        }
         let bytes = build.image_type(input).dtype == DType::U8;
         let at_least = build.point_scalars(input, Op::Max, lo);
         let out = build.point_scalars(at_least, Op::Min, hi);

@@ -7,7 +7,7 @@
 //! `mean` and `std` are a number or three, in units of `scale`, which is 255 by default; `std` is
 //! above 0.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::args::Args;
 use crate::graph::op::Operator;
 use crate::graph::primitive::{Build, NodeId};
@@ -28,11 +28,8 @@ impl Operator for Normalize {
         let mean = args.channels(build, "mean", None)?;
         let std = args.channels(build, "std", None)?;
         let scale = args.channels(build, "scale", Some(255.0))?;
-        for (name, channels) in [("std", std), ("scale", scale)] {
-            if channels.iter().any(|&s| build.constant_value(s).is_some_and(|v| v <= 0.0)) {
-                return Err(Error::spec(format!("{name} must be above 0")));
-            }
-        }
+        args.above_zero("std")?;
+        args.above_zero("scale")?;
         let unit = build.point_scalars(input, Op::Div, scale);
         let centred = build.point_scalars(unit, Op::Sub, mean);
         Ok(build.point_scalars(centred, Op::Div, std))

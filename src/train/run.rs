@@ -217,19 +217,21 @@ pub fn run(
                 }));
             }
         }
+        // Metrics of a part would pass for those of the whole.
+        let whole = valid.is_some() && !stopped();
         let valid_times = clock.read();
         summary.valid_times += valid_times;
+        tell(Event::Epoch(&Epoch {
+            epoch: epoch + 1,
+            train: train_metrics,
+            valid: whole.then(|| meter.read()).transpose().map_err(torch)?,
+            train_times,
+            valid_times,
+        }));
         if stopped() {
             summary.stopped = Some(0);
             return Ok(summary);
         }
-        tell(Event::Epoch(&Epoch {
-            epoch: epoch + 1,
-            train: train_metrics,
-            valid: valid.is_some().then(|| meter.read()).transpose().map_err(torch)?,
-            train_times,
-            valid_times,
-        }));
     }
     Ok(summary)
 }

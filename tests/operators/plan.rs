@@ -1,18 +1,19 @@
 //! What a plan makes of a pipeline, and what it refuses.
 
 use forebay::graph::file;
-use forebay::graph::plan::Plan;
+use forebay::graph::plan::{ImagePlan, Plan};
+use forebay::graph::program::{Pass, Scalar, Step};
 use forebay::{ops, rng};
 
 fn compile(text: &str) -> forebay::error::Result<Plan> {
     Plan::compile(&file::parse(text)?, ops::ALL)
 }
 
-/// The plan without the steps' names.
-fn anonymous(text: &str) -> Plan {
-    let mut plan = compile(text).unwrap();
-    plan.steps.iter_mut().for_each(|step| step.name = 0);
-    Plan { names: vec![], ..plan }
+/// What the kernels are given of the plan, without the steps' names.
+fn anonymous(text: &str) -> (Vec<Scalar>, Vec<Pass>, Vec<Step>, Vec<ImagePlan>) {
+    let plan = compile(text).unwrap();
+    let steps = plan.steps().iter().map(|&step| Step { name: 0, ..step }).collect();
+    (plan.scalars().to_vec(), plan.passes().to_vec(), steps, plan.images().to_vec())
 }
 
 #[test]
@@ -29,7 +30,7 @@ fn normalize_and_its_formula_are_one_plan() {
 #[test]
 fn the_courses_pipeline_is_one_pass() {
     let plan = compile(include_str!("../../pipelines/cifar10-train.toml")).unwrap();
-    assert_eq!((plan.passes.len(), plan.images.len()), (1, 2));
+    assert_eq!((plan.passes().len(), plan.images().len()), (1, 2));
 }
 
 /// A pipeline and the one line that refuses it.

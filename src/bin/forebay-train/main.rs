@@ -134,7 +134,9 @@ fn main() -> ExitCode {
     };
     let Command::Train(args) = cli.command;
     match train(&args) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        // Told to stop: what follows in a script must not take it for done.
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             report(&format!("{error:#}"));
             ExitCode::FAILURE
@@ -142,7 +144,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn train(args: &Args) -> Result<()> {
+/// Trains; whether to the end.
+fn train(args: &Args) -> Result<bool> {
     if let Device::Cuda(n) = args.device {
         bail!("--device cuda:{n}: this build trains on the CPU only; use --device cpu");
     }
@@ -167,7 +170,7 @@ fn train(args: &Args) -> Result<()> {
     let mut screen = Screen::new(args.epochs, args.log_every.is_some());
     let summary = run(&options, &mut data, &store, &stop, &mut |event| screen.show(event))?;
     screen.finish(&summary, &store.last());
-    Ok(())
+    Ok(summary.stopped.is_none())
 }
 
 /// Opens the training samples and, where there are any, those to validate on.
@@ -187,12 +190,18 @@ fn open(args: &Args) -> Result<Data> {
     let built_in = include_str!("../../../pipelines/cifar10-train.toml");
     let spec = pipeline(args.pipeline.as_deref(), built_in)?;
     let dir = split("train").unwrap_or_else(|| args.data.clone());
-    let train = Loader::open(&spec, &dir, &options(args.limit_train))?;
+    let name = args.pipeline.as_deref().unwrap_or(Path::new("cifar10-train"));
+    let train =
+        Loader::open(&spec, &dir, &options(args.limit_train)).map_err(|e| e.in_pipeline(name))?;
 
     let built_in = include_str!("../../../pipelines/cifar10-valid.toml");
     let spec = pipeline(args.valid_pipeline.as_deref(), built_in)?;
     let dir = split("valid").or_else(|| args.valid_pipeline.as_ref().map(|_| args.data.clone()));
-    let valid = dir.map(|dir| Loader::open(&spec, &dir, &options(args.limit_valid))).transpose()?;
+    let name = args.valid_pipeline.as_deref().unwrap_or(Path::new("cifar10-valid"));
+    let valid = dir
+        .map(|dir| Loader::open(&spec, &dir, &options(args.limit_valid)))
+        .transpose()
+        .map_err(|e| e.in_pipeline(name))?;
 
     match &valid {
         None => eprintln!("no valid/ in {}: training without validation", args.data.display()),

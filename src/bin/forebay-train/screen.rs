@@ -93,8 +93,11 @@ impl Screen {
     pub(crate) fn finish(&self, summary: &Summary, saved: &Path) {
         let saved = saved.display();
         if let Some(step) = summary.stopped {
-            let epoch = summary.epochs + 1;
-            self.print(&format!("stopped after step {step} of epoch {epoch}; saved {saved}"));
+            let place = match step {
+                0 => format!("epoch {}", summary.epochs),
+                _ => format!("step {step} of epoch {}", summary.epochs + 1),
+            };
+            self.print(&format!("stopped after {place}; saved {saved}"));
             return;
         }
         let (epochs, times) = (summary.epochs, &summary.train_times);
