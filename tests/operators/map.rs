@@ -98,7 +98,6 @@ fn flips_mirror() {
             ("\nhorizontal = true", true, false),
             ("\nvertical = true", false, true),
             ("\nhorizontal = true\nvertical = true", true, true),
-            ("\nhorizontal = false", false, false),
         ] {
             let expected = Picture::new(w, h, |x, y| {
                 picture

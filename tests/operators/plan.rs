@@ -119,11 +119,28 @@ fn mistakes_name_the_step_and_what_was_expected() {
         ),
         (
             two("{ op = \"crop\", size = 4 }", "{ op = \"crop\", size = [4, 5] }"),
-            r#"(step "crop"), 4x5 where it is false (step "crop_2"); end both with a step that"#,
+            r#"(step "crop"), 4x5 where it is false (step "crop_2"); keep the size"#,
         ),
         (
             format!("op = \"flip\"\n{crop}\n[[step]]\nop = \"expr\"\nexpr = \"x + flip\""),
             r#"step "expr": the two images have different sizes: 8x8 and as decoded"#,
+        ),
+        (
+            "op = \"flip\"\nwhen = \"u\"\n[[draw]]\nname = \"u\"\nuniform = [0, 1]".into(),
+            r#"step "flip": when must be true or false"#,
+        ),
+        ("op = \"flip\"\nhorizontal = false".into(), r#"step "flip": neither horizontal nor"#),
+        (
+            "op = \"affine\"\nscale = { uniform = [-1, 1] }".into(),
+            r#"step "affine": scale must be above 0, it can be -1"#,
+        ),
+        (
+            "op = \"affine\"\nshear_x = { uniform = [-90, 9] }".into(),
+            r#"step "affine": shear_x must be between -90 and 90 degrees"#,
+        ),
+        (
+            "op = \"clamp\"\nlo = 0\nhi = { uniform = [-5, -1] }".into(),
+            r#"step "clamp": lo is above hi whatever is drawn"#,
         ),
         ("op = \"flip\"\nfrom = \"fip\"\n".into(), r#"from: unknown step "fip""#),
         (
@@ -175,6 +192,9 @@ fn samples_that_do_not_fit_name_the_step() {
     let grow = "[[step]]\nop = \"rotate\"\nangle = 45";
     let error = refused(grow, 10_000, 10_000);
     assert!(error.contains("step \"rotate\": its result would have"), "{error}");
+    let same = "[[step]]\nop = \"rotate\"\nangle = 0\nkeep_size = true";
+    let error = refused(same, (1 << 22) + 1, 1);
+    assert!(error.contains("a side above 4194304"), "{error}");
     let error = refused(grow, 0, 5);
     assert!(error.contains("limit"), "{error}");
 }
