@@ -198,3 +198,14 @@ fn samples_that_do_not_fit_name_the_step() {
     let error = refused(grow, 0, 5);
     assert!(error.contains("limit"), "{error}");
 }
+
+/// The kernels' tables number steps and images with 16 bits: more are refused, not wrapped round.
+#[test]
+fn too_many_steps_are_refused() {
+    let text = "[[step]]\nop = \"flip\"\n".repeat(65_536 / 2);
+    let mut spec = file::parse(&text).unwrap();
+    assert!(Plan::compile(&spec, ops::ALL).is_ok());
+    spec.steps.extend(spec.steps.clone());
+    let error = Plan::compile(&spec, ops::ALL).unwrap_err().to_string();
+    assert!(error.contains("too many steps"), "{error}");
+}
