@@ -4,6 +4,8 @@
 mod kernels;
 #[path = "build/levels.rs"]
 mod levels;
+#[path = "build/nvjpeg.rs"]
+mod nvjpeg;
 #[path = "build/nvrtc.rs"]
 mod nvrtc;
 #[path = "build/torch.rs"]
@@ -14,6 +16,7 @@ mod turbo;
 fn main() {
     kernels::build_host();
     kernels::build_gpu();
+    nvjpeg::link();
     turbo::build();
     torch::link();
 }

@@ -1,0 +1,1 @@
+//! `libcuda.so` and `libnvjpeg.so.13` in software.
