@@ -1,10 +1,12 @@
 //! The public iterator: a [`Loader`] opens a pipeline over a data directory and hands out
 //! [`Batch`]es, epoch by epoch.
 
-use crate::decoder::Limits;
+use crate::decoder::{Limits, Reason};
+use crate::device::Choice;
+use crate::device::cuda::Cuda;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::program::{OutputInfo, Program};
-use crate::executor::{Executor, Pending};
+use crate::executor::{Executor, Pending, Setup};
 use crate::graph::spec::{ReaderKind, Spec};
 use crate::policy::LastBatch;
 use crate::reader::sampler::{Place, Sampler, SamplerConfig};
@@ -13,7 +15,8 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use crate::executor::Batch;
+pub use crate::device::cuda::ForeignStream;
+pub use crate::executor::{Batch, DeviceTensor, GpuStats};
 
 /// How to run a pipeline; none of it changes a sample's bytes, except `seed`.
 #[derive(Debug, Clone)]
@@ -40,6 +43,20 @@ pub struct Options {
     pub ids: Option<Vec<u64>>,
     /// Lets symbolic links lead out of the data directory.
     pub follow_links: bool,
+    /// Where the pipeline runs. From decoded pixels on, every device gives the same bytes.
+    pub device: Choice,
+    /// Where batches are handed over.
+    pub deliver: Deliver,
+}
+
+/// Where batches are handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Deliver {
+    /// In host memory: a GPU's batches are copied back. [`Batch::images`] works everywhere.
+    #[default]
+    Host,
+    /// In the memory of the device that makes them: [`Batch::lend`] on a GPU.
+    Device,
 }
 
 impl Default for Options {
@@ -57,6 +74,8 @@ impl Default for Options {
             limit: None,
             ids: None,
             follow_links: false,
+            device: Choice::Auto,
+            deliver: Deliver::Host,
         }
     }
 }
@@ -122,7 +141,14 @@ impl Loader {
         let program = Program::new(spec)?;
         // Those ahead, the one being handed over, and the one before it if it is still held.
         let held = options.prefetch.saturating_add(2);
-        let executor = Executor::new(program, reader, Limits::default(), options.threads, held)?;
+        let setup = options.device.open()?.map(|cuda| Setup {
+            cuda,
+            to_host: options.deliver == Deliver::Host,
+            decoder: spec.decoder.clone(),
+        });
+        let limits = Limits::default();
+        let executor =
+            Executor::new(program, reader, limits, options.threads, held, setup.as_ref())?;
         Ok(Loader {
             executor,
             sampler,
@@ -177,6 +203,26 @@ impl Loader {
     /// Worker threads.
     pub fn threads(&self) -> usize {
         self.executor.threads()
+    }
+
+    /// The GPU that the pipeline runs on; `None`: the CPU.
+    pub fn gpu(&self) -> Option<&Cuda> {
+        self.executor.gpu()
+    }
+
+    /// What happened on the GPU since the loader was opened.
+    pub fn gpu_stats(&self) -> Option<GpuStats> {
+        self.executor.gpu_stats()
+    }
+
+    /// Where the pipeline runs on a GPU: what decodes there, in words, or why nothing does.
+    pub fn nvjpeg(&self) -> Option<&str> {
+        self.executor.nvjpeg()
+    }
+
+    /// Images that were decoded on the CPU since the loader was opened, by reason.
+    pub fn cpu_decoded(&self) -> Vec<(Reason, u64)> {
+        self.executor.cpu_decoded()
     }
 
     /// The seed of the sampler and of every draw.

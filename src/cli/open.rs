@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use clap::builder::NonEmptyStringValueParser;
+use forebay::device::Choice;
 use forebay::error::Error;
 use forebay::graph::file;
 use forebay::graph::spec::{ReaderKind, Spec};
@@ -118,7 +119,7 @@ pub(crate) struct BatchArgs {
     pub(crate) batch_size: usize,
     /// Where to run: auto, cpu, or cuda:N
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
-    device: Device,
+    device: Choice,
     /// This process's share of each epoch: R of N, R from 0
     #[arg(long, value_name = "R/N", default_value = "0/1")]
     shard: Shard,
@@ -126,12 +127,9 @@ pub(crate) struct BatchArgs {
 
 impl BatchArgs {
     /// Options for these batches of `source`.
-    pub(crate) fn options(&self, source: &SourceArgs) -> Result<Options> {
-        if let Device::Cuda(n) = self.device {
-            bail!("--device cuda:{n}: this build runs on the CPU only; use --device cpu");
-        }
+    pub(crate) fn options(&self, source: &SourceArgs) -> Options {
         let Shard { rank, world } = self.shard;
-        Ok(Options { rank, world, ..source.options(self.batch_size) })
+        Options { rank, world, device: self.device, ..source.options(self.batch_size) }
     }
 }
 
@@ -140,28 +138,6 @@ pub(crate) fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(n @ 1..=0xFF_FFFF) => Ok(n),
         _ => Err("expected an integer from 1 to 16777215".into()),
-    }
-}
-
-/// The value of `--device`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Device {
-    Auto,
-    Cpu,
-    Cuda(u32),
-}
-
-impl FromStr for Device {
-    type Err = &'static str;
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let number = |n: &str| n.parse().map(Device::Cuda).ok();
-        match text {
-            "auto" => Some(Device::Auto),
-            "cpu" => Some(Device::Cpu),
-            "cuda" => Some(Device::Cuda(0)),
-            _ => text.strip_prefix("cuda:").and_then(number),
-        }
-        .ok_or("expected auto, cpu, or cuda:N with the number of a GPU")
     }
 }
 
@@ -216,12 +192,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_and_shards() {
-        assert_eq!("cuda:3".parse(), Ok(Device::Cuda(3)));
+    fn shards() {
         assert_eq!("1/2".parse(), Ok(Shard { rank: 1, world: 2 }));
-        for wrong in ["", "gpu", "cuda:", "cuda:-1", "cpu:0"] {
-            assert!(wrong.parse::<Device>().is_err(), "{wrong}");
-        }
         for wrong in ["", "1", "2/2", "0/0", "-1/2", "1/2/3"] {
             assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
         }

@@ -5,8 +5,12 @@
 
 #![allow(unsafe_code)] // `launch` is an unsafe method; nothing here calls it.
 
+mod choice;
 pub mod cpu;
+pub mod cuda;
 pub mod images;
+
+pub use choice::Choice;
 
 use std::ffi::c_void;
 use std::ops::Range;

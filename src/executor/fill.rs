@@ -5,17 +5,19 @@
 //! The rules are kept by the types here, so that the rest of the executor is safe code.
 #![allow(unsafe_code)]
 
+use super::gpu::{Engine, Stage};
 use super::ring::{Lease, Size};
+use crate::error::Result;
 use std::cell::UnsafeCell;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The slot of a batch in the making.
 pub(super) struct Fill {
     /// Touched by `room`'s initialiser and by whoever retires the last seat, and by no one else.
     lease: UnsafeCell<Option<Lease>>,
-    /// Where each output lies, once the first sample to get so far has said how large it is.
-    room: OnceLock<Box<[Span]>>,
+    /// What the first sample to get so far made of the slot.
+    room: OnceLock<Result<Room>>,
     seats: usize,
     /// The next seat to claim; at `seats` or past it there is none.
     next: AtomicUsize,
@@ -23,11 +25,24 @@ pub(super) struct Fill {
     retired: AtomicUsize,
 }
 
+/// The slot's memory, laid out for this batch.
+struct Room {
+    /// The size of every sample's outputs.
+    sizes: Box<[Size]>,
+    memory: Memory,
+}
+
+enum Memory {
+    /// One span an output.
+    Host(Box<[Span]>),
+    /// Outputs lie on the GPU; what goes up to it is put here.
+    Gpu(Stage),
+}
+
 /// An output's memory: `seats` ranges of `stride` bytes.
 struct Span {
     start: *mut u8,
     stride: usize,
-    size: Size,
 }
 
 // SAFETY: a Span is a plain address; `Seat::lend` is the only reader and keeps to its own range.
@@ -75,26 +90,50 @@ impl Fill {
         if last { unsafe { (*self.lease.get()).take() } } else { None }
     }
 
-    fn room(&self, sizes: impl Fn(usize) -> Size) -> &[Span] {
-        self.room.get_or_init(|| {
+    /// What threads put in for the GPU; the batch is one that goes there, and a sample got so far.
+    pub(super) fn stage(&self) -> &Stage {
+        match self.room.get() {
+            Some(Ok(Room { memory: Memory::Gpu(stage), .. })) => stage,
+            _ => panic!("no sample was staged"),
+        }
+    }
+
+    fn room(
+        &self,
+        sizes: &dyn Fn(usize) -> Size,
+        engine: Option<&Arc<Engine>>,
+    ) -> Result<&Room> {
+        let room = self.room.get_or_init(|| {
             // SAFETY: OnceLock runs one initialiser at a time, and never again after the first
             // that returned; the caller holds a seat, so `retire` has not taken the slot.
             let lease = unsafe { (*self.lease.get()).as_mut() }.expect("a seat is held");
-            (0..lease.outputs.len())
-                .map(|output| {
-                    let info = &lease.ring().outputs()[output];
-                    let (layout, element) = (info.layout, info.dtype.size());
-                    let size = sizes(output);
-                    // Wrapping here would lend memory that is not there, so it is checked again.
-                    let bytes = size.bytes(self.seats, element).expect("checked by the caller");
-                    let shape = [size.height as usize, size.width as usize];
-                    lease.shapes[output] = layout.batch_shape(self.seats, shape[0], shape[1]);
-                    let buffer = &mut lease.outputs[output];
-                    buffer.resize(bytes);
-                    Span { start: buffer.as_mut_ptr(), stride: bytes / self.seats, size }
-                })
-                .collect()
-        })
+            let outputs = 0..lease.outputs.len();
+            for output in outputs.clone() {
+                let Size { height, width } = sizes(output);
+                let layout = lease.ring().outputs()[output].layout;
+                lease.shapes[output] =
+                    layout.batch_shape(self.seats, height as usize, width as usize);
+            }
+            let sizes: Box<[Size]> = outputs.map(sizes).collect();
+            let memory = match engine {
+                Some(engine) => Memory::Gpu(engine.stage(lease)?),
+                None => Memory::Host(self.spans(lease, &sizes)),
+            };
+            Ok(Room { sizes, memory })
+        });
+        room.as_ref().map_err(Clone::clone)
+    }
+
+    fn spans(&self, lease: &mut Lease, sizes: &[Size]) -> Box<[Span]> {
+        let span = |(output, size): (usize, &Size)| {
+            let element = lease.ring().outputs()[output].dtype.size();
+            // Wrapping here would lend memory that is not there, so it is checked again.
+            let bytes = size.bytes(self.seats, element).expect("checked by the caller");
+            let buffer = &mut lease.outputs[output];
+            buffer.resize(bytes);
+            Span { start: buffer.as_mut_ptr(), stride: bytes / self.seats }
+        };
+        sizes.iter().enumerate().map(span).collect()
     }
 }
 
@@ -115,16 +154,28 @@ impl Seat<'_> {
         self.fill.seats
     }
 
-    /// Lends this sample's place in every output, or `None` where the samples that came first
-    /// have other sizes than `size` says of each output. The caller has checked that a batch of
-    /// this size can be had.
-    pub(super) fn lend(&mut self, size: impl Fn(usize) -> Size) -> Option<Places<'_>> {
-        let room = self.fill.room(&size);
-        if room.iter().enumerate().any(|(output, span)| span.size != size(output)) {
-            return None;
-        }
-        let mut places = Places::new(room.len());
-        for (place, span) in places.slices().iter_mut().zip(room) {
+    /// Lays the slot out for outputs of these sizes, on the GPU of `engine` if there is one, unless
+    /// that is done; whether the samples that came first have the same sizes. The caller has checked
+    /// that a batch of this size can be had.
+    pub(super) fn agrees(
+        &self,
+        size: impl Fn(usize) -> Size,
+        engine: Option<&Arc<Engine>>,
+    ) -> Result<bool> {
+        let room = self.fill.room(&size, engine)?;
+        Ok(room.sizes.iter().enumerate().all(|(output, laid_out)| *laid_out == size(output)))
+    }
+
+    /// This sample's place in every output, in host memory.
+    ///
+    /// # Panics
+    /// When the sizes were not agreed on, or the outputs lie on a GPU.
+    pub(super) fn lend(&mut self) -> Places<'_> {
+        let Some(Ok(Room { memory: Memory::Host(spans), .. })) = self.fill.room.get() else {
+            panic!("no outputs in host memory");
+        };
+        let mut places = Places::new(spans.len());
+        for (place, span) in places.slices().iter_mut().zip(spans) {
             // SAFETY: the output has `seats` ranges of `stride` bytes and `index < seats`. Only
             // the holder of this seat makes a reference to this range, `&mut self` keeps it to
             // one at a time, and the buffer does not move until the seat is retired.
@@ -135,7 +186,12 @@ impl Seat<'_> {
                 )
             };
         }
-        Some(places)
+        places
+    }
+
+    /// What this sample is put into, for a GPU.
+    pub(super) fn stage(&self) -> &Stage {
+        self.fill.stage()
     }
 
     /// Gives the seat up, filled or not. Returns the slot when it was the last.
@@ -202,7 +258,8 @@ mod tests {
                     scope.spawn(|| {
                         while let Some(mut seat) = fill.claim() {
                             let mark = seat.index() as u8 + 1;
-                            for place in seat.lend(size).unwrap().slices() {
+                            assert!(seat.agrees(size, None).unwrap());
+                            for place in seat.lend().slices() {
                                 assert!(place.iter().all(|&b| b == 0));
                                 place.fill(mark);
                             }
@@ -241,8 +298,8 @@ mod tests {
     #[test]
     fn another_size_is_refused() {
         let fill = fill(2, 2);
-        let (mut a, mut b) = (fill.claim().unwrap(), fill.claim().unwrap());
-        assert!(b.lend(size).is_some());
-        assert!(a.lend(|_| size(0)).is_none());
+        let (a, b) = (fill.claim().unwrap(), fill.claim().unwrap());
+        assert!(b.agrees(size, None).unwrap());
+        assert!(!a.agrees(|_| size(0), None).unwrap());
     }
 }

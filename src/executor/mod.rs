@@ -5,32 +5,37 @@
 
 mod batch;
 mod fill;
+mod gpu;
 mod job;
 mod pool;
 pub mod program;
 mod ring;
 mod worker;
 
-pub use batch::Batch;
+pub use batch::{Batch, DeviceTensor};
+pub use gpu::{GpuStats, Setup};
 
-use crate::decoder::Limits;
+use crate::decoder::{Limits, Reason};
+use crate::device::cuda::Cuda;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Reader;
 use crate::reader::sampler::Place;
 use crate::stats::{Counters, Stats};
+use gpu::{DeviceThread, Submit};
 use job::Job;
 use pool::Pool;
 use program::Program;
-use ring::{Ring, Size};
-use std::sync::atomic::Ordering::Relaxed;
+use ring::{Lease, Ring, Size};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use worker::Worker;
 
 /// A program bound to a reader and to threads.
 pub struct Executor {
-    // Dropped first: its threads use the rest.
+    // Dropped first: its threads use the rest, and queue what the next thread does.
     pool: Pool,
+    device: Option<DeviceThread>,
     shared: Arc<Shared>,
     ring: Arc<Ring>,
 }
@@ -45,9 +50,19 @@ struct Shared {
     /// One a thread, which alone locks it.
     workers: Box<[Mutex<Worker>]>,
     /// One a thread, so that no two write the same cache line.
-    counters: Box<[OwnLines<Counters>]>,
+    counters: Box<[OwnLines<Tally>]>,
     /// What the consumer counts.
     consumer: Counters,
+    /// The way to the GPU, where there is one.
+    submit: Option<Submit>,
+}
+
+/// What a thread counts.
+#[derive(Default)]
+struct Tally {
+    stages: Counters,
+    /// Images decoded on the CPU, by [`Reason`].
+    reasons: [AtomicU64; Reason::COUNT],
 }
 
 /// Cache lines of its own (two, since processors fetch them in pairs).
@@ -58,27 +73,33 @@ struct OwnLines<T>(T);
 impl Executor {
     /// Starts `threads` threads (0: one a core) that run `program` over the samples of `reader`.
     /// `held` is the number of batches that exist at once when all goes as planned; more are made
-    /// when they are asked for, and counted in [`Stats::grown_slots`].
+    /// when they are asked for, and counted in [`Stats::grown_slots`]. `setup` names the GPU that
+    /// runs the program; without one the threads do.
     pub fn new(
         program: Program,
         reader: Arc<dyn Reader>,
         limits: Limits,
         threads: usize,
         held: usize,
+        setup: Option<&Setup>,
     ) -> Result<Self> {
         let pool = Pool::new(threads)?;
         let ring = Ring::new(program.outputs(), held);
         let threads = 0..pool.threads();
+        let start = |setup| DeviceThread::start(setup, &program, limits);
+        let device = setup.map(start).transpose()?;
+        let gpu_memory = setup.map_or(usize::MAX, |s| s.cuda.gpu().memory as usize);
         let shared = Arc::new(Shared {
             program,
             reader,
             limits,
-            memory: machine_memory() / held.max(1),
+            memory: machine_memory().min(gpu_memory) / held.max(1),
             workers: threads.clone().map(|_| Mutex::default()).collect(),
             counters: threads.map(|_| OwnLines::default()).collect(),
             consumer: Counters::default(),
+            submit: device.as_ref().map(DeviceThread::submit),
         });
-        Ok(Executor { pool, shared, ring })
+        Ok(Executor { pool, device, shared, ring })
     }
 
     /// Starts the batch of `places`, at least one. Returns at once.
@@ -113,8 +134,32 @@ impl Executor {
     pub fn stats(&self) -> Stats {
         let mut stats = self.shared.consumer.snapshot();
         stats.grown_slots = self.ring.grown();
-        self.shared.counters.iter().for_each(|c| stats += c.0.snapshot());
+        self.shared.counters.iter().for_each(|c| stats += c.0.stages.snapshot());
         stats
+    }
+
+    /// The GPU that runs the program.
+    pub fn gpu(&self) -> Option<&Cuda> {
+        self.device.as_ref().map(|device| &**device.engine().cuda())
+    }
+
+    /// What happened on the GPU so far.
+    pub fn gpu_stats(&self) -> Option<GpuStats> {
+        self.device.as_ref().map(|device| device.engine().stats())
+    }
+
+    /// What decodes on the GPU, in words, or why nothing does.
+    pub fn nvjpeg(&self) -> Option<&str> {
+        self.device.as_ref().map(|device| device.engine().nvjpeg())
+    }
+
+    /// Images that were decoded on the CPU so far, by reason; those that occurred.
+    pub fn cpu_decoded(&self) -> Vec<(Reason, u64)> {
+        let count = |reason: Reason| {
+            self.shared.counters.iter().map(|c| c.0.reasons[reason as usize].load(Relaxed)).sum()
+        };
+        let counts = Reason::ALL.iter().map(|&reason| (reason, count(reason)));
+        counts.filter(|(_, count)| *count > 0).collect()
     }
 }
 
@@ -126,10 +171,22 @@ impl Pending {
     /// Waits for the batch. The error of the first sample that failed, in the order of the batch.
     pub fn wait(self) -> Result<Batch> {
         let start = Instant::now();
-        let outcome = self.0.wait();
+        let outcome = self.arrived();
         let waited = start.elapsed().as_nanos() as u64;
         self.0.shared().consumer.wait_ns.fetch_add(waited, Relaxed);
         outcome.map(Batch::new)
+    }
+
+    fn arrived(&self) -> Result<Lease> {
+        let mut lease = self.0.wait()?;
+        // A batch that comes back to the host has arrived when the GPU is done with it.
+        if let (Some(submit), Some(device)) = (&self.0.shared().submit, &mut lease.device)
+            && submit.engine.to_host()
+        {
+            let _bound = submit.engine.cuda().bind()?;
+            device.landed()?;
+        }
+        Ok(lease)
     }
 }
 
@@ -224,7 +281,7 @@ mod tests {
             outputs: vec![output],
         };
         let program = Program::new(&spec).unwrap();
-        Executor::new(program, Arc::new(Gray), Limits::default(), threads, held).unwrap()
+        Executor::new(program, Arc::new(Gray), Limits::default(), threads, held, None).unwrap()
     }
 
     fn places(batch: u64) -> Vec<Place> {

@@ -142,6 +142,11 @@ impl Program {
         &self.outputs
     }
 
+    /// The output that image `image` of the plan is, if it is one.
+    pub fn output_of(&self, image: usize) -> Option<usize> {
+        self.plan.outputs.iter().position(|output| output.image == image)
+    }
+
     /// Evaluates draws, predicates, matrices and the size of every image of sample `id`, whose
     /// decoded image has `width` columns and `height` rows.
     ///
@@ -212,7 +217,12 @@ impl Program {
 
     /// Rows and columns of an output of the resolved sample.
     pub fn output_size(&self, scratch: &Scratch, output: usize) -> (u32, u32) {
-        let image = scratch.images[self.plan.outputs[output].image];
+        self.image_size(scratch, self.plan.outputs[output].image)
+    }
+
+    /// The same of an image of the plan.
+    pub fn image_size(&self, scratch: &Scratch, image: usize) -> (u32, u32) {
+        let image = scratch.images[image];
         (image.height as u32, image.width as u32)
     }
 
@@ -237,7 +247,7 @@ impl Program {
         for (k, image) in plan.images.iter().enumerate().skip(1) {
             let size = scratch.images[k];
             let bytes = size.width as usize * size.height as usize * 3 * image.dtype.size();
-            let data = match plan.outputs.iter().position(|output| output.image == k) {
+            let data = match self.output_of(k) {
                 Some(output) => {
                     let out = &mut *outs[output];
                     assert_eq!(out.len(), bytes, "a place of another size");

@@ -1,8 +1,10 @@
 //! The ring of recycled slots: the memory that batches live in.
 
+use super::gpu::DeviceSlot;
 use super::program::OutputInfo;
 use crate::reader::sampler::Place;
 use crate::tensor::Buffer;
+use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -41,6 +43,8 @@ pub(super) struct Slot {
     pub(super) labels: Vec<i64>,
     pub(super) ids: Vec<i64>,
     pub(super) valid: Vec<bool>,
+    /// What the slot owns on a GPU, where the pipeline runs on one.
+    pub(super) device: Option<Box<DeviceSlot>>,
 }
 
 impl Slot {
@@ -65,8 +69,8 @@ pub(super) struct Ring {
 }
 
 struct Slots {
-    /// The most recently used last, since its memory is the most likely to be in a cache.
-    free: Vec<Slot>,
+    /// The most recently used last.
+    free: VecDeque<Slot>,
     made: usize,
 }
 
@@ -77,7 +81,7 @@ impl Ring {
             outputs: outputs.to_vec(),
             names: outputs.iter().map(|o| o.name.clone()).collect(),
             expected,
-            slots: Mutex::new(Slots { free: Vec::new(), made: 0 }),
+            slots: Mutex::new(Slots { free: VecDeque::new(), made: 0 }),
         })
     }
 
@@ -85,7 +89,13 @@ impl Ring {
     /// since whoever holds the others may be waiting for this one.
     pub(super) fn take(self: &Arc<Self>) -> Lease {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = slots.free.pop().unwrap_or_else(|| {
+        // The newest, since its memory is the most likely to be in a cache; but on a GPU the oldest,
+        // since that is the most likely to be done with.
+        let free = match slots.free.front() {
+            Some(oldest) if oldest.device.is_some() => slots.free.pop_front(),
+            _ => slots.free.pop_back(),
+        };
+        let slot = free.unwrap_or_else(|| {
             slots.made += 1;
             let count = self.outputs.len();
             Slot {
@@ -133,6 +143,12 @@ impl Lease {
     pub(super) fn ring(&self) -> &Ring {
         &self.ring
     }
+
+    /// Forgets the slot's memory on the GPU instead of ever using or freeing it: work that uses it
+    /// may be under way, and waiting for that has failed. The slot gets new memory.
+    pub(super) fn leak(&mut self) {
+        std::mem::forget(self.slot.device.take());
+    }
 }
 
 impl Deref for Lease {
@@ -150,7 +166,10 @@ impl DerefMut for Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        if self.device.as_mut().is_some_and(|device| device.give_back().is_err()) {
+            self.leak();
+        }
         let slot = std::mem::take(&mut self.slot);
-        self.ring.slots.lock().unwrap_or_else(PoisonError::into_inner).free.push(slot);
+        self.ring.slots.lock().unwrap_or_else(PoisonError::into_inner).free.push_back(slot);
     }
 }

@@ -2,11 +2,13 @@
 
 use super::Shared;
 use super::fill::Seat;
+use super::gpu::Source;
 use super::program::Scratch;
 use super::ring::Size;
-use crate::decoder::{Decoder, Pixels};
+use crate::decoder::{Decoder, Frame, Pixels, Reason, Route, route};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Content;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -40,7 +42,8 @@ pub(super) enum Fit {
 
 impl Worker {
     /// Reads, decodes, resolves and augments the sample of `key` straight into `seat`, and leaves
-    /// the size of each output in `sizes`. `thread` is this thread's index.
+    /// the size of each image in `sizes`. `thread` is this thread's index. Where the batch goes to a
+    /// GPU the sample is put where the upload finds it, and `source` told.
     pub(super) fn sample(
         &mut self,
         shared: &Shared,
@@ -48,19 +51,28 @@ impl Worker {
         key: Key,
         seat: &mut Seat<'_>,
         sizes: &[AtomicU64],
+        source: Option<&OnceLock<Source>>,
     ) -> Result<Fit> {
-        let counters = &shared.counters[thread].0;
+        let tally = &shared.counters[thread].0;
+        let counters = &tally.stages;
+        let engine = shared.submit.as_ref().map(|submit| &submit.engine);
         let mut lap = Lap(Instant::now());
 
         let content = shared.reader.read(key.id, &mut self.file)?;
         lap.end(&counters.read_ns);
 
+        let mut frame: Option<Frame> = None;
         match content {
             Content::Encoded => {
-                let decoder = self.decoder.get_or_insert_with(|| Decoder::new(shared.limits));
-                let info = decoder.decode(&self.file, &mut self.pixels)?;
-                if !info.warnings.is_empty() {
-                    counters.warnings.fetch_add(info.warnings.len() as u64, Relaxed);
+                let way = engine.map_or(Route::Cpu(Reason::NoGpu), |engine| {
+                    route(&self.file, engine.rule())
+                });
+                match way {
+                    Route::Nvjpeg(found) => frame = Some(found),
+                    Route::Cpu(reason) => {
+                        tally.reasons[reason as usize].fetch_add(1, Relaxed);
+                        self.decode(shared, counters)?;
+                    }
                 }
             }
             Content::Planar { height, width } => {
@@ -69,21 +81,46 @@ impl Worker {
         }
         lap.end(&counters.decode_ns);
 
-        let (width, height) = (self.pixels.width(), self.pixels.height());
+        let (width, height) = match &frame {
+            Some(frame) => frame.upright_size(),
+            None => (self.pixels.width(), self.pixels.height()),
+        };
         let program = &shared.program;
         program.resolve(&mut self.scratch, key.seed, key.epoch, key.id, width, height)?;
-        for (output, cell) in sizes.iter().enumerate() {
-            let (height, width) = program.output_size(&self.scratch, output);
+        for (image, cell) in sizes.iter().enumerate() {
+            let (height, width) = program.image_size(&self.scratch, image);
             cell.store(Size { height, width }.pack(), Relaxed);
         }
-        let size = |output: usize| Size::unpack(sizes[output].load(Relaxed));
+        let outputs = program.plan().outputs();
+        let size = |output: usize| Size::unpack(sizes[outputs[output].image].load(Relaxed));
         // Every sample is checked, so that which one fails does not depend on who came first.
         shared.check_memory(seat.seats(), size)?;
-        let Some(mut places) = seat.lend(size) else { return Ok(Fit::OtherSize) };
-        program.run(&mut self.scratch, &self.pixels, places.slices());
+        if !seat.agrees(size, engine)? {
+            return Ok(Fit::OtherSize);
+        }
+        match source {
+            None => program.run(&mut self.scratch, &self.pixels, seat.lend().slices()),
+            Some(source) => {
+                let stage = seat.stage();
+                let staged = match frame {
+                    Some(frame) => Source::Encoded(stage.encoded.put(&self.file), frame),
+                    None => Source::Pixels(stage.pixels.put(self.pixels.bytes())),
+                };
+                source.set(staged).expect("a sample is made once");
+            }
+        }
         lap.end(&counters.augment_ns);
         counters.samples.fetch_add(1, Relaxed);
         Ok(Fit::Filled)
+    }
+
+    fn decode(&mut self, shared: &Shared, counters: &Counters) -> Result<()> {
+        let decoder = self.decoder.get_or_insert_with(|| Decoder::new(shared.limits));
+        let info = decoder.decode(&self.file, &mut self.pixels)?;
+        if !info.warnings.is_empty() {
+            counters.warnings.fetch_add(info.warnings.len() as u64, Relaxed);
+        }
+        Ok(())
     }
 }
 

@@ -1,0 +1,315 @@
+//! What the device thread puts on the GPU for a batch, in order.
+#![allow(unsafe_code)]
+
+use super::lay_out::{LaidOut, OnGpu, bytes_of, lay_out};
+use super::slot::DeviceSlot;
+use super::tables::Layout;
+use super::{Engine, Source, UNWRITTEN, guarded};
+use crate::decoder::nvjpeg::{Item, Nvjpeg, Outcome};
+use crate::decoder::{Decoder, Pixels};
+use crate::device::Kernel;
+use crate::error::{Error, ErrorKind, Result};
+use crate::executor::job::Job;
+use crate::executor::ring::{Lease, Size};
+use crate::graph::program::{AugmentArgs, Decoded, Image, ResolveArgs, Resolved, SettleArgs};
+use std::sync::Arc;
+
+/// Threads of a block: `augment` and `settle` give each four pixels, `resolve` a sample.
+const PIXEL_THREADS: u32 = 256;
+const SAMPLE_THREADS: u32 = 64;
+const THREAD_PIXELS: u64 = 4;
+/// The most blocks of a grid's first dimension.
+const MOST_BLOCKS: u64 = (1 << 31) - 1;
+
+/// A batch that is on its way up, with nvJPEG at its images.
+pub(super) struct Flight {
+    job: Arc<Job>,
+    lease: Lease,
+    laid_out: LaidOut,
+}
+
+impl Flight {
+    /// Whether nvJPEG is at some image of it.
+    pub(super) fn decodes(&self) -> bool {
+        !self.laid_out.images.is_empty()
+    }
+}
+
+/// What the device thread keeps.
+pub(super) struct Submitter {
+    engine: Arc<Engine>,
+    nvjpeg: Option<Nvjpeg>,
+    outcomes: Vec<Outcome>,
+    /// For images that fail on the GPU.
+    decoder: Decoder,
+    pixels: Pixels,
+}
+
+impl Submitter {
+    /// Needs the context for as long as it lives.
+    pub(super) fn new(engine: Arc<Engine>, nvjpeg: Option<Nvjpeg>) -> Self {
+        let decoder = Decoder::new(engine.limits);
+        Submitter { engine, nvjpeg, outcomes: Vec::new(), decoder, pixels: Pixels::new() }
+    }
+
+    /// Uploads a batch and gives nvJPEG its images. `None` where that failed, which the job was
+    /// told, or where nobody wants the batch any more.
+    pub(super) fn begin(&mut self, job: Arc<Job>, mut lease: Lease) -> Option<Flight> {
+        if job.gone() {
+            return None;
+        }
+        match guarded(|| self.upload(&job, &mut lease)) {
+            Ok(laid_out) => Some(Flight { job, lease, laid_out }),
+            Err(error) => {
+                self.fail(&job, lease, error);
+                None
+            }
+        }
+    }
+
+    /// Runs the kernels and hands the batch over.
+    pub(super) fn finish(&mut self, mut flight: Flight) {
+        match guarded(|| self.run(&mut flight)) {
+            Ok(()) => flight.job.finish(Ok(flight.lease)),
+            Err(error) => self.fail(&flight.job, flight.lease, error),
+        }
+    }
+
+    /// The slot goes back when nothing that was put on the GPU for it is under way.
+    fn fail(&mut self, job: &Job, mut lease: Lease, error: Error) {
+        let quiet = [&self.engine.upload, &self.engine.compute].map(|stream| stream.synchronize());
+        if quiet.iter().any(Result::is_err) {
+            lease.leak();
+        } else if let Some(slot) = &mut lease.device {
+            slot.flying = None;
+            slot.blank = false;
+        }
+        drop(lease);
+        job.finish(Err(error));
+    }
+
+    fn upload(&mut self, job: &Job, lease: &mut Lease) -> Result<LaidOut> {
+        let engine = self.engine.clone();
+        let mut laid_out = lay_out(&engine, job, lease)?;
+        let slot = lease.device.as_deref_mut().expect("laid out");
+        let (tables, pixels) = (laid_out.tables.len, laid_out.pixels);
+        // SAFETY: both sources are pinned memory of the slot, which nobody writes before `ready` has
+        // happened; both places are the slot's own, and the last work on them is done.
+        unsafe {
+            engine.upload.upload(slot.device_tables.address(), slot.tables.bytes(tables))?;
+            engine.upload.upload(slot.pixels.address(), slot.staging.bytes(pixels))?;
+        }
+        engine.upload.record(&slot.uploaded)?;
+        if !laid_out.images.is_empty() {
+            self.decode(job, slot, &mut laid_out)?;
+        }
+        Ok(laid_out)
+    }
+
+    /// Gives nvJPEG its images and has `settle` look at what it left.
+    fn decode(&mut self, job: &Job, slot: &mut DeviceSlot, laid_out: &mut LaidOut) -> Result<()> {
+        let LaidOut { tables, images, .. } = laid_out;
+        let encoded = slot.encoded.bytes(job.stage().encoded.used());
+        let item = |image: &OnGpu| {
+            let Source::Encoded(piece, _) = job.source(image.position) else { unreachable!() };
+            let bytes = &encoded[piece.offset..][..piece.len];
+            let Size { height, width } = image.stored;
+            Item { bytes, width, height, dest: image.from }
+        };
+        let items: Vec<Item<'_>> = images.iter().map(item).collect();
+        let nvjpeg = self.nvjpeg.as_mut().expect("images were routed to it");
+        slot.blank = false;
+        let compute = &self.engine.compute;
+        // SAFETY: each place is the image's own part of the slot's memory, whose last readers are
+        // done; the encoded bytes stay until `ready` has happened.
+        unsafe { nvjpeg.decode(&items, compute.raw(), &mut self.outcomes) };
+        for (image, outcome) in images.iter_mut().zip(&self.outcomes) {
+            match outcome {
+                Outcome::Hardware => self.engine.count(|counts| &counts.hardware, 1),
+                Outcome::Single => self.engine.count(|counts| &counts.single, 1),
+                Outcome::Failed(_) => image.failed = true,
+            }
+        }
+
+        compute.wait(&slot.uploaded)?;
+        let base = slot.device_tables.address();
+        let (entries, checks) = (base + tables.decoded as u64, base + tables.checks as u64);
+        // Upright images are only looked at, which takes one block.
+        let blocks = |image: &OnGpu| if image.turn == 1 { 1 } else { blocks_of(image.size) };
+        let tiles = images.iter().map(blocks).max().unwrap_or(1);
+        for (first, count) in chunks(images.len(), tiles) {
+            let args = SettleArgs {
+                decoded: entries + (first * size_of::<Decoded>()) as u64,
+                status: checks,
+                n: count,
+                tiles,
+                pattern: UNWRITTEN,
+                unused: 0,
+            };
+            // SAFETY: the tables were uploaded, which the stream waits for; every place in them is
+            // as large as the size beside it.
+            unsafe { compute.launch(Kernel::Settle, &args, count * tiles, PIXEL_THREADS) }?;
+        }
+        // SAFETY: there is room for two words a sample, which are read after `settled`.
+        unsafe { compute.download(slot.words.start(), checks, job.len() * 4) }?;
+        compute.record(&slot.settled)
+    }
+
+    /// Waits for nvJPEG and decodes what it failed at on the CPU, once each.
+    fn retry(&mut self, job: &Job, slot: &mut DeviceSlot, images: &mut [OnGpu]) -> Result<()> {
+        slot.settled.synchronize()?;
+        let words: &[u32] = bytemuck::cast_slice(slot.words.bytes(job.len() * 4));
+        images.iter_mut().for_each(|image| image.failed |= words[image.position] != 0);
+        let failed = || images.iter().filter(|image| image.failed);
+        let mut layout = Layout::default();
+        for image in failed() {
+            layout.place(bytes_of(image.size, 1, 1)?);
+        }
+        let grew = slot.retried.reserve(layout.len(), 0)?;
+        self.engine.count(|counts| &counts.grown, u64::from(grew));
+        let mut layout = Layout::default();
+        for image in failed() {
+            self.engine.count(|counts| &counts.retried, 1);
+            let Source::Encoded(piece, _) = job.source(image.position) else { unreachable!() };
+            let encoded = &slot.encoded.bytes(job.stage().encoded.used())[piece.offset..];
+            let decoded = self.decoder.decode(&encoded[..piece.len], &mut self.pixels);
+            decoded.map_err(|error| job.locate(image.position, error))?;
+            let size = Size { height: self.pixels.height(), width: self.pixels.width() };
+            if size != image.size {
+                let text = "its header gives another size than its picture has";
+                let error = Error::new(ErrorKind::Decode, text);
+                return Err(job.locate(image.position, error));
+            }
+            let pixels = self.pixels.bytes();
+            let at = layout.place(pixels.len());
+            slot.retried.bytes_mut(layout.len())[at..][..pixels.len()].copy_from_slice(pixels);
+            let pinned = &slot.retried.bytes(layout.len())[at..][..pixels.len()];
+            // SAFETY: pinned memory of the slot, each image its own part, which stays until `ready`
+            // has happened; the place is the image's own, and nvJPEG is done with it.
+            unsafe { self.engine.compute.upload(image.place, pinned) }?;
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, flight: &mut Flight) -> Result<()> {
+        let engine = self.engine.clone();
+        let Flight { job, lease, laid_out } = flight;
+        let slot = lease.device.as_deref_mut().expect("laid out");
+        if laid_out.images.is_empty() {
+            engine.compute.wait(&slot.uploaded)?;
+        } else {
+            self.retry(job, slot, &mut laid_out.images)?;
+        }
+        if slot.in_use {
+            engine.compute.wait(&slot.released)?;
+            slot.in_use = false;
+        }
+        let status = run_passes(&engine, job, slot, laid_out)?;
+        let (samples, plan) = (job.len(), job.program().plan());
+        // SAFETY: there is room for two words a sample and, on the host, for each output; both are
+        // read after `ready`. What is filled is the slot's own.
+        unsafe {
+            let compute = &engine.compute;
+            compute.download(slot.words.start().add(samples * 4), status, samples * 4)?;
+            if engine.to_host {
+                for (k, output) in plan.outputs().iter().enumerate() {
+                    let element = plan.images()[output.image].dtype.size();
+                    let bytes = bytes_of(job.size(0, output.image), samples, element)?;
+                    let to = slot.host_outputs[k].start();
+                    compute.download(to, slot.outputs[k].address(), bytes)?;
+                }
+            }
+            compute.fill(slot.decoded.address(), UNWRITTEN, laid_out.decoded)?;
+        }
+        engine.compute.record(&slot.ready)?;
+        slot.flying = Some(samples);
+        slot.blank = true;
+        Ok(())
+    }
+}
+
+/// Launches `resolve` and every pass; the address of the status words.
+fn run_passes(engine: &Engine, job: &Job, slot: &DeviceSlot, laid_out: &LaidOut) -> Result<u64> {
+    let LaidOut { tables, work, .. } = laid_out;
+    let (samples, plan, compute) = (job.len(), job.program().plan(), &engine.compute);
+    let (base, memory) = (slot.device_tables.address(), slot.work.address());
+    let (n_images, n_passes) = (plan.images().len() as u32, plan.passes().len() as u32);
+    let resolve = ResolveArgs {
+        scalars: engine.plan.scalars,
+        passes: engine.plan.passes,
+        steps: engine.plan.steps,
+        samples: base + tables.ids as u64,
+        images: base + tables.images as u64,
+        resolved: memory + work.resolved as u64,
+        status: memory + work.status as u64,
+        seed: job.seed(),
+        epoch: job.epoch(),
+        n_scalars: plan.scalars().len() as u32,
+        n_passes,
+        n_images,
+        n_samples: samples as u32,
+        unused: 0,
+    };
+    let blocks = (samples as u32).div_ceil(SAMPLE_THREADS);
+    // SAFETY: the plan's tables are consistent by construction; the batch's have one entry for each
+    // sample, image and pass, and were uploaded, which the stream has waited for.
+    unsafe { compute.launch(Kernel::Resolve, &resolve, blocks, SAMPLE_THREADS) }?;
+    for (number, &pass) in plan.passes().iter().enumerate() {
+        let dest = usize::from(pass.dest);
+        let tiles = (0..samples).map(|at| blocks_of(job.size(at, dest))).max().unwrap_or(1);
+        for (first, count) in chunks(samples, tiles) {
+            let entries = |n: u32, size: usize| (first * n as usize * size) as u64;
+            let args = AugmentArgs {
+                resolved: resolve.resolved + entries(n_passes, size_of::<Resolved>()),
+                images: resolve.images + entries(n_images, size_of::<Image>()),
+                status: resolve.status + entries(1, 4),
+                n_passes,
+                n_images,
+                n_samples: count,
+                number: number as u32,
+                pass,
+                tiles,
+                unused: 0,
+            };
+            // SAFETY: every image has room for the size that the host found for it, and `resolve`
+            // finds the same: they are one source, equal to the bit.
+            unsafe { compute.launch(Kernel::Augment, &args, count * tiles, PIXEL_THREADS) }?;
+        }
+    }
+    Ok(resolve.status)
+}
+
+/// Blocks that an image of that size takes.
+fn blocks_of(size: Size) -> u32 {
+    let pixels = u64::from(size.width) * u64::from(size.height);
+    let blocks = pixels.div_ceil(THREAD_PIXELS).div_ceil(u64::from(PIXEL_THREADS));
+    u32::try_from(blocks.max(1)).expect("an image has at most 2^27 pixels")
+}
+
+/// Runs of samples, `tiles` blocks each, that fit into a grid: first and count.
+fn chunks(samples: usize, tiles: u32) -> impl Iterator<Item = (usize, u32)> {
+    let most = (MOST_BLOCKS / u64::from(tiles)).max(1) as usize;
+    (0..samples).step_by(most).map(move |first| (first, most.min(samples - first) as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Batches of 1 to 100,000 images of up to 2^27 pixels fit into grids, each image once.
+    #[test]
+    fn grids_hold() {
+        for samples in [1, 2, 255, 100_000] {
+            for (width, height) in [(1, 1), (32, 32), (65_500, 1), (65_500, 2049), (8192, 16_384)] {
+                let tiles = blocks_of(Size { height, width });
+                let mut next = 0;
+                for (first, count) in chunks(samples, tiles) {
+                    assert_eq!(first, next);
+                    assert!(u64::from(count) * u64::from(tiles) <= MOST_BLOCKS && count > 0);
+                    next += count as usize;
+                }
+                assert_eq!(next, samples, "{width}x{height}");
+            }
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! What only the software driver can show: every order that CUDA allows, every call failing in turn,
+//! nothing leaked, nothing in the steady state that should not be there.
+#![allow(unsafe_code)]
+
+#[path = "../softgpu/src/control.rs"]
+#[allow(dead_code)]
+pub(crate) mod control;
+
+use crate::everywhere::{course, cropped};
+use crate::source::{Consumer, Read, Sample, epoch, open, planar};
+use crate::{Device, Test, common};
+use common::{spec, step, when};
+use control::{Config, Report};
+use forebay::device::Choice;
+use forebay::device::cuda::Cuda;
+use forebay::graph::spec::{Arg, Condition, Spec};
+use forebay::loader::{Deliver, Options};
+use forebay::{ErrorKind, Result};
+use libloading::Library;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("every_order_gives_the_same_bytes", every_order_gives_the_same_bytes),
+    ("every_failure_reaches_the_consumer", every_failure_reaches_the_consumer),
+    ("the_steady_state", the_steady_state),
+    ("out_of_memory", out_of_memory),
+    ("drivers_and_gpus_that_do_not_suit", drivers_and_gpus_that_do_not_suit),
+];
+
+/// Builds the software driver and gives a command that runs `program` on it.
+pub(crate) fn command(program: &Path) -> Result<Command, String> {
+    let library = library(program)?;
+    let place = std::env::temp_dir().join(format!("forebay-softgpu-{}", std::process::id()));
+    let lib = place.join("lib64");
+    std::fs::create_dir_all(&lib).map_err(|e| format!("{}: {e}", lib.display()))?;
+    // One library under the two names that programs look for.
+    for link in [place.join("libcuda.so"), place.join("libcuda.so.1"), lib.join("libnvjpeg.so.13")] {
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&library, &link).map_err(|e| e.to_string())?;
+    }
+    let mut command = Command::new(program);
+    let old = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    command.env("LD_LIBRARY_PATH", format!("{}:{old}", place.display()));
+    command.env("CUDA_HOME", &place);
+    Ok(command)
+}
+
+/// The library, made anew where cargo is at hand: `make test` and `cargo test` set its path.
+fn library(program: &Path) -> Result<PathBuf, String> {
+    // Tests lie in target/release/deps, and in a bundle beside the library.
+    let release = program.parent().and_then(Path::parent).expect("a program lies in a folder");
+    if let Some(cargo) = std::env::var_os("CARGO") {
+        let mut build = Command::new(cargo);
+        build.current_dir(env!("CARGO_MANIFEST_DIR"));
+        let target = release.parent().expect("target/release");
+        build.args(["build", "--release", "--quiet", "-p", "softgpu", "--target-dir"]).arg(target);
+        let status = build.status().map_err(|e| e.to_string())?;
+        if !status.success() {
+            return Err(format!("{build:?}: {status}"));
+        }
+    }
+    let beside = program.with_file_name("libsoftgpu.so");
+    [release.join("libsoftgpu.so"), beside]
+        .into_iter()
+        .find(|path| path.exists())
+        .ok_or_else(|| "libsoftgpu.so is not there; build it with cargo build -p softgpu".into())
+}
+
+/// The driver's control calls, of the library that the loader has opened for forebay.
+pub(crate) struct Soft {
+    configure: control::Configure,
+    report: control::Ask,
+    call_name: control::CallName,
+}
+
+impl Soft {
+    pub(crate) fn get() -> &'static Soft {
+        static SOFT: OnceLock<Soft> = OnceLock::new();
+        SOFT.get_or_init(|| {
+            // SAFETY: the software driver, whose control calls have the types of control.rs; it is
+            // never unloaded.
+            unsafe {
+                let library = Box::leak(Box::new(Library::new("libcuda.so").unwrap()));
+                Soft {
+                    configure: *library.get(b"softgpu_configure").unwrap(),
+                    report: *library.get(b"softgpu_report").unwrap(),
+                    call_name: *library.get(b"softgpu_call_name").unwrap(),
+                }
+            }
+        })
+    }
+
+    pub(crate) fn configure(&self, config: Config) {
+        // SAFETY: a valid configuration.
+        unsafe { (self.configure)(&config) }
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        let mut report = std::mem::MaybeUninit::<Report>::zeroed();
+        // SAFETY: room for a report, all of whose bits may be zero.
+        unsafe {
+            (self.report)(report.as_mut_ptr());
+            report.assume_init()
+        }
+    }
+
+    pub(crate) fn call_name(&self, n: u64) -> String {
+        let mut name = [0u8; 128];
+        // SAFETY: room for so many bytes.
+        let len = unsafe { (self.call_name)(n, name.as_mut_ptr(), name.len()) };
+        String::from_utf8_lossy(&name[..len.min(127)]).into_owned()
+    }
+
+    /// Nothing was done that CUDA forbids.
+    pub(crate) fn assert_clean(&self, what: &str) -> Report {
+        let report = self.report();
+        assert_eq!(report.violations, 0, "{what}: {}", report.first_violation());
+        report
+    }
+
+    /// And all that was made is gone.
+    pub(crate) fn assert_empty(&self, what: &str) {
+        let r = self.assert_clean(what);
+        let live = [r.device_bytes, r.pinned_bytes, r.streams, r.events, r.modules, r.contexts];
+        let nvjpeg = [r.nvjpeg_handles, r.nvjpeg_states, r.nvjpeg_streams];
+        assert_eq!((live, nvjpeg), ([0; 6], [0; 3]), "{what}: {r:?}");
+    }
+}
+
+/// Two passes, an image between them, two outputs, sizes as drawn: all kinds of memory there are.
+fn rich() -> Spec {
+    let angle = |a| ("angle", Arg::Number(a));
+    let turn = when(Condition::Probability(0.5), step("rotate", &[angle(20.0)]));
+    let steps = vec![turn, step("rotate", &[angle(-35.0)]), step("cast", &[("dtype", Arg::Text("f32".into()))])];
+    let mut spec = spec(steps, None, None);
+    let mut second = spec.outputs[0].clone();
+    second.name = "second".into();
+    second.from = Some("decode".into());
+    spec.outputs.push(second);
+    spec
+}
+
+fn options(prefetch: usize) -> Options {
+    Options { batch_size: 3, threads: 2, prefetch, ..Options::default() }
+}
+
+/// Reads two epochs on the GPU as a trainer does.
+fn consume(device: Device, spec: &Spec, samples: &[Sample], prefetch: usize) -> Result<Vec<Read>> {
+    let mut loader = open(device, Deliver::Device, spec, samples, &options(prefetch))?;
+    let cuda = Cuda::open(0)?;
+    let _bound = cuda.bind()?;
+    let mut consumer = Consumer::new();
+    for number in 0..2 {
+        for batch in loader.epoch(number) {
+            consumer.queue(batch?)?;
+        }
+    }
+    drop(loader);
+    Ok(consumer.finish())
+}
+
+fn expected(spec: &Spec, samples: &[Sample]) -> Vec<Read> {
+    let cpu = Device { choice: Choice::Cpu, soft: false };
+    let mut loader = open(cpu, Deliver::Host, spec, samples, &options(2)).unwrap();
+    [0, 1].into_iter().flat_map(|number| epoch(&mut loader, number).unwrap()).collect()
+}
+
+pub(crate) fn seeds(default: u64) -> u64 {
+    std::env::var("FOREBAY_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+}
+
+fn every_order_gives_the_same_bytes(device: Device) {
+    let soft = Soft::get();
+    let cases = [
+        (course(), planar(20, 5, 7)),
+        (rich(), planar(17, 6, 4)),
+        (cropped(6.0), [planar(5, 3, 9), planar(9, 8, 2), planar(6, 4, 4)].concat()),
+    ];
+    let expected: Vec<_> = cases.iter().map(|(spec, samples)| expected(spec, samples)).collect();
+    for seed in 0..seeds(1500) {
+        let case = seed as usize / 3 % cases.len();
+        let (spec, samples) = &cases[case];
+        soft.configure(Config { seed, ..Config::default() });
+        let got = consume(device, spec, samples, seed as usize % 4).unwrap();
+        assert!(got == expected[case], "other bytes under seed {seed}");
+        soft.assert_empty(&format!("seed {seed}"));
+    }
+    soft.configure(Config::default());
+}
+
+/// Calls that give something back: nobody is left to tell when they fail, and what they would have
+/// given back stays.
+fn gives_back(call: &str) -> bool {
+    ["Free", "Destroy", "Unload", "Release"].iter().any(|word| call.contains(word))
+}
+
+fn every_failure_reaches_the_consumer(device: Device) {
+    let soft = Soft::get();
+    let (spec, samples) = (rich(), planar(9, 4, 5));
+    let expected = expected(&spec, &samples);
+    for (seed, status) in [(0, 999), (1, 2), (2, 700), (5, 719)] {
+        let config = Config { seed, fail_status: status, ..Config::default() };
+        let mut n = 1;
+        loop {
+            soft.configure(Config { fail_call: n, ..config });
+            let outcome = consume(device, &spec, &samples, 1);
+            let report = soft.assert_clean(&format!("call {n} fails"));
+            if report.calls < n {
+                assert!(outcome.unwrap() == expected);
+                break;
+            }
+            let call = soft.call_name(n);
+            match outcome {
+                // As the driver's documentation spells it: without the suffix of the version.
+                Err(error) => {
+                    let text = error.to_string();
+                    let name = call.trim_end_matches("_v2");
+                    assert!(text.contains(name), "{call} failed, and the error is: {text}");
+                    assert!(!text.contains('\n'), "{text}");
+                }
+                Ok(got) => assert!(got == expected, "{call} failed, and the bytes are others"),
+            }
+            // Whatever failed, the next loader works.
+            soft.configure(Config { seed, ..Config::default() });
+            assert!(consume(device, &spec, &samples, 1).unwrap() == expected, "after {call}");
+            let _ = gives_back(&call);
+            n += 1;
+        }
+        println!("    seed {seed}: each of {} calls failed once with status {status}", n - 1);
+    }
+    soft.configure(Config::default());
+}
+
+/// Once the largest batch was seen nothing is allocated, and the host waits once a batch: where a
+/// slot comes round.
+fn the_steady_state(device: Device) {
+    let soft = Soft::get();
+    for seed in 0..12 {
+        soft.configure(Config { seed, ..Config::default() });
+        let samples = [planar(8, 12, 12), planar(40, 4, 4)].concat();
+        let spec = cropped(5.0);
+        let mut loader = open(device, Deliver::Device, &spec, &samples, &options(2)).unwrap();
+        let cuda = Cuda::open(0).unwrap();
+        let bound = cuda.bind().unwrap();
+        let mut consumer = Consumer::new();
+        let mut epoch = |number: u32| {
+            let before = soft.report();
+            let batches = loader.epoch(number).map(|b| consumer.queue(b.unwrap()).unwrap()).count();
+            let after = soft.report();
+            (batches as u64, after.allocations - before.allocations, after.host_waits - before.host_waits)
+        };
+        // Which slot gets the largest batch differs from epoch to epoch.
+        (0..8).for_each(|number| drop(epoch(number)));
+        let (mut batches, mut allocations, mut waits) = (0, 0, 0);
+        for number in 0..4 {
+            let (b, a, w) = epoch(number);
+            (batches, allocations, waits) = (batches + b, allocations + a, waits + w);
+        }
+        assert_eq!(allocations, 0, "allocations in the steady state");
+        assert!(waits <= batches, "{waits} waits of the host for {batches} batches");
+        let grown = loader.gpu_stats().unwrap().grown;
+        assert!(grown > 0 && grown < 100, "{grown}");
+        consumer.finish();
+        drop((loader, bound, cuda));
+        soft.assert_empty("the steady state");
+    }
+    soft.configure(Config::default());
+}
+
+fn out_of_memory(device: Device) {
+    let soft = Soft::get();
+    let samples = planar(64, 64, 64);
+    let options = Options { batch_size: 64, threads: 1, ..Options::default() };
+    soft.configure(Config { memory: 8 << 20, ..Config::default() });
+    let outcome = open(device, Deliver::Host, &course(), &samples, &options)
+        .and_then(|mut loader| epoch(&mut loader, 0));
+    let error = outcome.err().expect("a batch of 3 MiB, four of them at once");
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert!(error.to_string().contains("batch size"), "{error}");
+    soft.assert_empty("out of memory");
+    // A smaller batch fits.
+    let options = Options { batch_size: 4, ..options };
+    let mut loader = open(device, Deliver::Host, &course(), &samples, &options).unwrap();
+    assert_eq!(epoch(&mut loader, 0).unwrap().len(), 16);
+    drop(loader);
+    soft.assert_empty("a smaller batch");
+    soft.configure(Config::default());
+}
+
+fn drivers_and_gpus_that_do_not_suit(_: Device) {
+    let soft = Soft::get();
+    let refusal = |config| {
+        soft.configure(config);
+        let error = Choice::Cuda(0).open().err().expect("it does not suit").to_string();
+        assert!(Choice::Auto.open().unwrap().is_none(), "auto takes the CPU");
+        assert!(error.contains("--device cpu"), "{error}");
+        soft.assert_empty(&error);
+        error
+    };
+    let old = refusal(Config { driver_version: 12040, ..Config::default() });
+    assert!(old.contains("CUDA 12.4") && old.contains("580"), "{old}");
+    let older = refusal(Config { major: 6, minor: 1, ..Config::default() });
+    assert!(older.contains("6.1") && older.contains("sm_75"), "{older}");
+    let none = refusal(Config { devices: 0, ..Config::default() });
+    assert!(none.contains("finds no GPU"), "{none}");
+    // Newer GPUs than there were when the kernels were compiled take PTX.
+    for (major, minor, image) in [(7, 5, "sm_75"), (8, 9, "sm_80"), (13, 0, "compute_120")] {
+        soft.configure(Config { major, minor, ..Config::default() });
+        let cuda = Cuda::open(0).unwrap();
+        assert_eq!(cuda.image(forebay::device::Kernel::Augment), image);
+    }
+    soft.configure(Config::default());
+}
