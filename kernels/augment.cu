@@ -9,11 +9,19 @@ namespace FB_LEVEL {
 struct AugmentArgs {
   const Resolved* resolved;  // passes of a sample, as `resolve` left them
   const Image* images;       // images of a sample
+  const u32* status;         // of a sample; where it is not 0, the images' sizes are not those that
+                             // memory was laid out for
   u32 n_passes, n_images, n_samples;
   u32 number;  // of this pass
   Pass pass;
-  u32 tiles;   // grid only: blocks that one sample gets
+  u32 tiles;   // grid only: blocks that one sample gets, at least 1
+  u32 unused;
 };
+static_assert(sizeof(AugmentArgs) == 64 && FB_OFFSET(AugmentArgs, resolved) == 0, "");
+static_assert(FB_OFFSET(AugmentArgs, images) == 8 && FB_OFFSET(AugmentArgs, status) == 16, "");
+static_assert(FB_OFFSET(AugmentArgs, n_passes) == 24 && FB_OFFSET(AugmentArgs, n_images) == 28, "");
+static_assert(FB_OFFSET(AugmentArgs, n_samples) == 32 && FB_OFFSET(AugmentArgs, number) == 36, "");
+static_assert(FB_OFFSET(AugmentArgs, pass) == 40 && FB_OFFSET(AugmentArgs, tiles) == 56, "");
 
 enum { THREAD_PIXELS = 4, HOST_PIXELS = 64 };
 
@@ -138,6 +146,7 @@ FB_FN void run_strip(const AugmentArgs& args, const Resolved& r, const Image* im
 
 FB_FN void augment_range(const AugmentArgs& args, u32 begin, u32 end) {
   for (u32 sample = begin; sample < end; ++sample) {
+    if (args.status[sample] != 0) continue;
     const Resolved& r = args.resolved[(u64)sample * args.n_passes + args.number];
     const Image* images = args.images + (u64)sample * args.n_images;
     i32 total = r.out_width * r.out_height;
@@ -148,11 +157,14 @@ FB_FN void augment_range(const AugmentArgs& args, u32 begin, u32 end) {
 
 FB_FN void augment_thread(const AugmentArgs& args, u32 block, u32 thread, u32 threads) {
   u32 sample = block / args.tiles, tile = block % args.tiles;
+  if (args.status[sample] != 0) return;
   const Resolved& r = args.resolved[(u64)sample * args.n_passes + args.number];
+  const Image* images = args.images + (u64)sample * args.n_images;
   i32 total = r.out_width * r.out_height;
-  i64 p = ((i64)tile * threads + thread) * THREAD_PIXELS;
-  if (p < total)
-    run_strip<One, THREAD_PIXELS>(args, r, args.images + (u64)sample * args.n_images, (i32)p);
+  i64 step = (i64)args.tiles * threads * THREAD_PIXELS;
+  // A grid holds 2^31 - 1 blocks; where that is too few for the largest image, blocks go round.
+  for (i64 p = ((i64)tile * threads + thread) * THREAD_PIXELS; p < total; p += step)
+    run_strip<One, THREAD_PIXELS>(args, r, images, (i32)p);
 }
 
 }  // namespace FB_LEVEL

@@ -21,6 +21,8 @@ typedef double f64;
 #define FB_FN __device__ __forceinline__
 #define FB_MEMBER __device__ __forceinline__
 #define FB_UNROLL _Pragma("unroll")
+// Where `field` lies in `Type`, in bytes: offsetof, of which NVRTC has only the part that is built in.
+#define FB_OFFSET(Type, field) ((u64)__INTADDR__(&((Type*)0)->field))
 // The entry of a kernel: the body runs once for each thread of a one-dimensional grid.
 #define FB_ENTRY(name, Args)                                                                    \
   extern "C" __global__ void forebay_##name(Args args) {                                        \
@@ -42,6 +44,7 @@ typedef double f64;
 #define FB_FN static inline __attribute__((always_inline))
 #define FB_MEMBER inline __attribute__((always_inline))
 #define FB_UNROLL
+#define FB_OFFSET(Type, field) __builtin_offsetof(Type, field)
 #define FB_JOIN2(a, b, c, d) a##b##c##d
 #define FB_JOIN(a, b, c, d) FB_JOIN2(a, b, c, d)
 // On the host the entry exists twice: `forebay_<level>_<name>` takes a range of samples, and

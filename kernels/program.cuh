@@ -1,5 +1,5 @@
-// The structures that `resolve` and `augment` share with src/graph/program.rs, which asserts the
-// same sizes and offsets.
+// The structures that the kernels share with src/graph/program.rs, which asserts the same sizes and
+// offsets.
 //
 // A plan is a scalar program (registers of one sample: draws, predicates, arguments) and a list of
 // passes, each a list of guarded steps. `resolve` runs the scalar program and turns each pass into
@@ -104,6 +104,16 @@ struct Resolved {
   f32 m[8];
   Map pre_x[MAX_MAPS], pre_y[MAX_MAPS], post_x[MAX_MAPS], post_y[MAX_MAPS];
   Point point[MAX_POINTS];
+};
+
+// What is wrong with a sample, in the upper half of its status word; the lower half is the number
+// of the step's name. `augment` leaves a sample alone whose word is not 0.
+enum Fault {
+  FAULT_NONE,
+  FAULT_CROP,       // the crop is larger than the padded image
+  FAULT_OPERAND,    // the two images of an operation have different sizes
+  FAULT_SIZE,       // the result would have no pixels, or too many
+  FAULT_UNWRITTEN,  // the decoder reported success for an image that it did not write
 };
 
 // src/graph/program.rs asserts the same.

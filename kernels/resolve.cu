@@ -16,8 +16,15 @@ struct ResolveArgs {
   Resolved* resolved;   // passes of a sample
   u32* status;          // 0, or fault << 16 | name of the step
   u64 seed;
-  u32 epoch, n_scalars, n_passes, n_images, n_samples;
+  u32 epoch, n_scalars, n_passes, n_images, n_samples, unused;
 };
+static_assert(sizeof(ResolveArgs) == 88 && FB_OFFSET(ResolveArgs, scalars) == 0, "");
+static_assert(FB_OFFSET(ResolveArgs, passes) == 8 && FB_OFFSET(ResolveArgs, steps) == 16, "");
+static_assert(FB_OFFSET(ResolveArgs, samples) == 24 && FB_OFFSET(ResolveArgs, images) == 32, "");
+static_assert(FB_OFFSET(ResolveArgs, resolved) == 40 && FB_OFFSET(ResolveArgs, status) == 48, "");
+static_assert(FB_OFFSET(ResolveArgs, seed) == 56 && FB_OFFSET(ResolveArgs, epoch) == 64, "");
+static_assert(FB_OFFSET(ResolveArgs, n_scalars) == 68 && FB_OFFSET(ResolveArgs, n_passes) == 72, "");
+static_assert(FB_OFFSET(ResolveArgs, n_images) == 76 && FB_OFFSET(ResolveArgs, n_samples) == 80, "");
 
 FB_FN f32 scalar_value(const Scalar& s, const f32* r, const DrawKey& key) {
   if (s.op == OP_CONST) return from_bits(s.value);

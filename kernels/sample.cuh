@@ -4,14 +4,6 @@
 
 namespace FB_LEVEL {
 
-// What can be wrong with a sample that only its size tells.
-enum Fault {
-  FAULT_NONE,
-  FAULT_CROP,     // the crop is larger than the padded image
-  FAULT_OPERAND,  // the two images of an operation have different sizes
-  FAULT_SIZE,     // the result would have no pixels, or too many
-};
-
 // Largest number of pixels of an image between passes: byte offsets of f32 pixels stay in i32.
 enum { MAX_PIXELS = 1 << 27 };
 // Longest side that a gather reads or makes: places of its pixels are exact floats.

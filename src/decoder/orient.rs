@@ -38,7 +38,7 @@ impl Orientation {
     }
 
     /// Writes `stored`, turned upright, to `out`.
-    pub(super) fn apply(self, stored: &Pixels, out: &mut Pixels) {
+    pub fn apply(self, stored: &Pixels, out: &mut Pixels) {
         let (w, h) = (stored.width() as usize, stored.height() as usize);
         let (out_w, out_h) = if self.swap { (h, w) } else { (w, h) };
         let src = stored.bytes();

@@ -11,8 +11,10 @@ type Launch = unsafe extern "C" fn(*const c_void, u32, u32);
 #[derive(Clone, Copy)]
 pub struct Cpu {
     level: &'static str,
+    settle: Launch,
     resolve: Launch,
     augment: Launch,
+    settle_grid: Launch,
     resolve_grid: Launch,
     augment_grid: Launch,
 }
@@ -21,16 +23,20 @@ pub struct Cpu {
 macro_rules! level {
     ($level:literal, $name:literal) => {{
         unsafe extern "C" {
+            #[link_name = concat!("forebay_", $level, "_settle")]
+            fn settle(args: *const c_void, begin: u32, end: u32);
             #[link_name = concat!("forebay_", $level, "_resolve")]
             fn resolve(args: *const c_void, begin: u32, end: u32);
             #[link_name = concat!("forebay_", $level, "_augment")]
             fn augment(args: *const c_void, begin: u32, end: u32);
+            #[link_name = concat!("forebay_", $level, "_settle_grid")]
+            fn settle_grid(args: *const c_void, blocks: u32, threads: u32);
             #[link_name = concat!("forebay_", $level, "_resolve_grid")]
             fn resolve_grid(args: *const c_void, blocks: u32, threads: u32);
             #[link_name = concat!("forebay_", $level, "_augment_grid")]
             fn augment_grid(args: *const c_void, blocks: u32, threads: u32);
         }
-        Cpu { level: $name, resolve, augment, resolve_grid, augment_grid }
+        Cpu { level: $name, settle, resolve, augment, settle_grid, resolve_grid, augment_grid }
     }};
 }
 
@@ -89,6 +95,7 @@ impl Cpu {
         threads: u32,
     ) {
         let entry = match kernel {
+            Kernel::Settle => self.settle_grid,
             Kernel::Resolve => self.resolve_grid,
             Kernel::Augment => self.augment_grid,
         };
@@ -104,6 +111,7 @@ impl Device for Cpu {
 
     unsafe fn launch(&self, kernel: Kernel, args: *const c_void, samples: Range<u32>) {
         let entry = match kernel {
+            Kernel::Settle => self.settle,
             Kernel::Resolve => self.resolve,
             Kernel::Augment => self.augment,
         };

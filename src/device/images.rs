@@ -3,7 +3,7 @@
 /// One kernel for one architecture.
 #[derive(Debug, Clone, Copy)]
 pub struct Image {
-    /// `resolve` or `augment`.
+    /// `settle`, `resolve` or `augment`.
     pub kernel: &'static str,
     /// `sm_90` for machine code, `compute_120` for PTX that newer GPUs compile.
     pub arch: &'static str,
@@ -30,7 +30,7 @@ mod tests {
             eprintln!("skipped: built without NVRTC, so there are no kernels for GPUs");
             return;
         }
-        for kernel in ["resolve", "augment"] {
+        for kernel in ["settle", "resolve", "augment"] {
             for arch in ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120", "compute_120"] {
                 let image = IMAGES.iter().find(|i| i.kernel == kernel && i.arch == arch).unwrap();
                 let magic: &[u8] = if arch.starts_with("sm") { b"\x7fELF" } else { b"//" };

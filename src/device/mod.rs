@@ -18,6 +18,8 @@ use std::ops::Range;
 /// The kernels of `kernels/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {
+    /// What a GPU's decoder left of each image: checked, and turned upright.
+    Settle,
     /// Draws, predicates and matrices of each sample.
     Resolve,
     /// One pass over the pixels of each sample.

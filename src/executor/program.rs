@@ -7,7 +7,9 @@ use crate::device::{Device, Kernel};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::plan::Plan;
 use crate::graph::primitive::Extent;
-use crate::graph::program::{self, Fault, Image, MAX_PIXELS, MAX_SIDE, Resolved};
+use crate::graph::program::{
+    self, AugmentArgs, Fault, Image, MAX_PIXELS, MAX_SIDE, ResolveArgs, Resolved,
+};
 use crate::graph::spec::Spec;
 use crate::tensor::{Buffer, DType, Layout};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,37 +50,6 @@ pub struct Scratch {
     images: Vec<Image>,
     resolved: Vec<Resolved>,
     buffers: Vec<Buffer>,
-}
-
-/// `ResolveArgs` of kernels/resolve.cu.
-#[repr(C)]
-pub(crate) struct ResolveArgs {
-    pub(crate) scalars: *const program::Scalar,
-    pub(crate) passes: *const program::Pass,
-    pub(crate) steps: *const program::Step,
-    pub(crate) samples: *const u64,
-    pub(crate) images: *mut Image,
-    pub(crate) resolved: *mut Resolved,
-    pub(crate) status: *mut u32,
-    pub(crate) seed: u64,
-    pub(crate) epoch: u32,
-    pub(crate) n_scalars: u32,
-    pub(crate) n_passes: u32,
-    pub(crate) n_images: u32,
-    pub(crate) n_samples: u32,
-}
-
-/// `AugmentArgs` of kernels/augment.cu.
-#[repr(C)]
-pub(crate) struct AugmentArgs {
-    pub(crate) resolved: *const Resolved,
-    pub(crate) images: *const Image,
-    pub(crate) n_passes: u32,
-    pub(crate) n_images: u32,
-    pub(crate) n_samples: u32,
-    pub(crate) number: u32,
-    pub(crate) pass: program::Pass,
-    pub(crate) tiles: u32,
 }
 
 impl Program {
@@ -175,19 +146,20 @@ impl Program {
         scratch.images[0] = Image { data: 0, width: width as i32, height: height as i32 };
         let mut status = 0;
         let args = ResolveArgs {
-            scalars: plan.scalars.as_ptr(),
-            passes: plan.passes.as_ptr(),
-            steps: plan.steps.as_ptr(),
-            samples: &id,
-            images: scratch.images.as_mut_ptr(),
-            resolved: scratch.resolved.as_mut_ptr(),
-            status: &mut status,
+            scalars: plan.scalars.as_ptr() as u64,
+            passes: plan.passes.as_ptr() as u64,
+            steps: plan.steps.as_ptr() as u64,
+            samples: &raw const id as u64,
+            images: scratch.images.as_mut_ptr() as u64,
+            resolved: scratch.resolved.as_mut_ptr() as u64,
+            status: &raw mut status as u64,
             seed,
             epoch,
             n_scalars: plan.scalars.len() as u32,
             n_passes: plan.passes.len() as u32,
             n_images: plan.images.len() as u32,
             n_samples: 1,
+            unused: 0,
         };
         // SAFETY: the plan's tables are consistent by construction (registers below
         // MAX_REGISTERS, points and maps below their maxima, images and steps in range), and the
@@ -198,11 +170,12 @@ impl Program {
                 scratch.ready = Some(self.number);
                 Ok(())
             }
-            Some((fault, name)) => Err(self.fault(fault, width, height).at_step(&plan.names[name])),
+            Some((fault, name)) => Err(self.fault(fault, name, width, height)),
         }
     }
 
-    fn fault(&self, fault: Fault, width: u32, height: u32) -> Error {
+    /// What a status word says of an image of that decoded size; `name` is the step's number.
+    fn fault(&self, fault: Fault, name: usize, width: u32, height: u32) -> Error {
         let text = match fault {
             Fault::Crop => "the crop is larger than the image with its padding; give it padding \
                             or a smaller size"
@@ -211,8 +184,14 @@ impl Program {
             Fault::Size => format!(
                 "its result would have no pixels or more than {MAX_PIXELS}, or a side above {MAX_SIDE}"
             ),
+            // No step's doing.
+            Fault::Unwritten => {
+                let text = "the GPU's decoder reported success for an image that it did not write";
+                return Error::new(ErrorKind::Decode, text);
+            }
         };
-        Error::new(ErrorKind::Shape, format!("{text} (decoded size {width}x{height})"))
+        let text = format!("{text} (decoded size {width}x{height})");
+        Error::new(ErrorKind::Shape, text).at_step(&self.plan.names[name])
     }
 
     /// Rows and columns of an output of the resolved sample.
@@ -263,16 +242,20 @@ impl Program {
             };
             scratch.images[k].data = data as u64;
         }
+        // `resolve` has found no fault.
+        let status = 0u32;
         for (number, &pass) in plan.passes.iter().enumerate() {
             let args = AugmentArgs {
-                resolved: scratch.resolved.as_ptr(),
-                images: scratch.images.as_ptr(),
+                resolved: scratch.resolved.as_ptr() as u64,
+                images: scratch.images.as_ptr() as u64,
+                status: &raw const status as u64,
                 n_passes: plan.passes.len() as u32,
                 n_images: plan.images.len() as u32,
                 n_samples: 1,
                 number: number as u32,
                 pass,
                 tiles: self.tiles(scratch.images[usize::from(pass.dest)]),
+                unused: 0,
             };
             // SAFETY: every image has the size that `resolve` wrote beside its pointer, checked
             // above for pixels and outputs and made so for buffers; sources are decoded pixels or

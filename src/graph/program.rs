@@ -1,8 +1,9 @@
 //! The structures that the kernels read, as `kernels/program.cuh` declares them. Both sides assert
-//! sizes, so that a change on one is an error on the other.
+//! sizes and offsets, so that a change on one is an error on the other.
 #![allow(missing_docs)] // The fields are described in kernels/program.cuh.
 
 use bytemuck::{Pod, Zeroable};
+use std::mem::offset_of;
 
 /// Registers of a sample's scalar program.
 pub const MAX_REGISTERS: usize = 256;
@@ -167,7 +168,67 @@ pub struct Resolved {
     pub point: [Point; MAX_POINTS],
 }
 
-/// What `resolve` found wrong with a sample: `enum Fault` of the kernels, in the status word's
+/// Arguments of `resolve`. Addresses are those of the device that runs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct ResolveArgs {
+    pub scalars: u64,
+    pub passes: u64,
+    pub steps: u64,
+    pub samples: u64,
+    pub images: u64,
+    pub resolved: u64,
+    pub status: u64,
+    pub seed: u64,
+    pub epoch: u32,
+    pub n_scalars: u32,
+    pub n_passes: u32,
+    pub n_images: u32,
+    pub n_samples: u32,
+    pub unused: u32,
+}
+
+/// Arguments of `augment`. Addresses are those of the device that runs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct AugmentArgs {
+    pub resolved: u64,
+    pub images: u64,
+    pub status: u64,
+    pub n_passes: u32,
+    pub n_images: u32,
+    pub n_samples: u32,
+    pub number: u32,
+    pub pass: Pass,
+    pub tiles: u32,
+    pub unused: u32,
+}
+
+/// An image as a GPU's decoder left it, for `settle`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Decoded {
+    pub from: u64,
+    pub to: u64,
+    pub width: i32,
+    pub height: i32,
+    pub turn: u32,
+    pub sample: u32,
+}
+
+/// Arguments of `settle`. Addresses are those of the device that runs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct SettleArgs {
+    pub decoded: u64,
+    pub status: u64,
+    pub n: u32,
+    pub tiles: u32,
+    pub pattern: u32,
+    pub unused: u32,
+}
+
+/// What is wrong with a sample: `enum Fault` of the kernels, in the status word's
 /// upper half; the lower half is the step's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -177,6 +238,8 @@ pub enum Fault {
     Operand,
     /// The result would have no pixels, or more than [`MAX_PIXELS`].
     Size,
+    /// The GPU's decoder reported success for an image that it did not write.
+    Unwritten,
 }
 
 impl Fault {
@@ -186,7 +249,8 @@ impl Fault {
             0 => return None,
             1 => Fault::Crop,
             2 => Fault::Operand,
-            _ => Fault::Size,
+            3 => Fault::Size,
+            _ => Fault::Unwritten,
         };
         Some((fault, (status & 0xFFFF) as usize))
     }
@@ -200,4 +264,23 @@ const _: () = {
     assert!(size_of::<Map>() == 16);
     assert!(size_of::<Point>() == 20);
     assert!(size_of::<Resolved>() == 804);
+    assert!(size_of::<ResolveArgs>() == 88 && offset_of!(ResolveArgs, scalars) == 0);
+    assert!(offset_of!(ResolveArgs, passes) == 8 && offset_of!(ResolveArgs, steps) == 16);
+    assert!(offset_of!(ResolveArgs, samples) == 24 && offset_of!(ResolveArgs, images) == 32);
+    assert!(offset_of!(ResolveArgs, resolved) == 40 && offset_of!(ResolveArgs, status) == 48);
+    assert!(offset_of!(ResolveArgs, seed) == 56 && offset_of!(ResolveArgs, epoch) == 64);
+    assert!(offset_of!(ResolveArgs, n_scalars) == 68 && offset_of!(ResolveArgs, n_passes) == 72);
+    assert!(offset_of!(ResolveArgs, n_images) == 76 && offset_of!(ResolveArgs, n_samples) == 80);
+    assert!(size_of::<AugmentArgs>() == 64 && offset_of!(AugmentArgs, resolved) == 0);
+    assert!(offset_of!(AugmentArgs, images) == 8 && offset_of!(AugmentArgs, status) == 16);
+    assert!(offset_of!(AugmentArgs, n_passes) == 24 && offset_of!(AugmentArgs, n_images) == 28);
+    assert!(offset_of!(AugmentArgs, n_samples) == 32 && offset_of!(AugmentArgs, number) == 36);
+    assert!(offset_of!(AugmentArgs, pass) == 40 && offset_of!(AugmentArgs, tiles) == 56);
+    assert!(size_of::<Decoded>() == 32 && offset_of!(Decoded, from) == 0);
+    assert!(offset_of!(Decoded, to) == 8 && offset_of!(Decoded, width) == 16);
+    assert!(offset_of!(Decoded, height) == 20 && offset_of!(Decoded, turn) == 24);
+    assert!(offset_of!(Decoded, sample) == 28);
+    assert!(size_of::<SettleArgs>() == 32 && offset_of!(SettleArgs, decoded) == 0);
+    assert!(offset_of!(SettleArgs, status) == 8 && offset_of!(SettleArgs, n) == 16);
+    assert!(offset_of!(SettleArgs, tiles) == 20 && offset_of!(SettleArgs, pattern) == 24);
 };

@@ -85,7 +85,7 @@ static u64 replay(const Plan& plan, bool grid, u8 filling) {
   }
   ResolveArgs resolve = {plan.scalars, plan.passes, plan.steps,   samples,    images,
                          resolved,     status,      h.seed,       h.epoch,    h.n_scalars,
-                         h.n_passes,   h.n_images,  h.samples};
+                         h.n_passes,   h.n_images,  h.samples,  0};
   if (grid) GRID(resolve)(&resolve, (h.samples + THREADS - 1) / THREADS, THREADS);
   else RANGE(resolve)(&resolve, 0, h.samples);
 
@@ -101,13 +101,10 @@ static u64 replay(const Plan& plan, bool grid, u8 filling) {
       u32 needed = (strips + THREADS - 1) / THREADS;
       tiles = tiles > needed ? tiles : needed;
     }
-    // A sample that was refused has no pixels to write.
-    for (u32 p = 0; p < h.n_passes && status[s] != 0; ++p)
-      resolved[(u64)s * h.n_passes + p].out_width = 0;
   }
   for (u32 p = 0; p < h.n_passes; ++p) {
-    AugmentArgs augment = {resolved, images, h.n_passes, h.n_images, h.samples, p, plan.passes[p],
-                           tiles};
+    AugmentArgs augment = {resolved,  images, status,         h.n_passes, h.n_images,
+                           h.samples, p,      plan.passes[p], tiles,      0};
     if (grid) GRID(augment)(&augment, tiles * h.samples, THREADS);
     else RANGE(augment)(&augment, 0, h.samples);
   }
