@@ -45,7 +45,7 @@ struct Report {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let spec = args.source.pipeline.spec()?;
-    let options = args.batch.options(&args.source)?;
+    let options = args.batch.options(&args.source);
     let mut loader = args.source.open(&spec, &options)?;
     // Found out now, not after the epochs.
     let files = if args.baseline { Some(files(args, &spec, &loader)?) } else { None };

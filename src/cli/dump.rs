@@ -35,7 +35,7 @@ pub(crate) struct Args {
 /// for each batch.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let spec = args.source.pipeline.spec()?;
-    let options = Options { ids: args.ids.clone(), ..args.batch.options(&args.source)? };
+    let options = Options { ids: args.ids.clone(), ..args.batch.options(&args.source) };
     let mut loader = args.source.open(&spec, &options)?;
     for output in &spec.outputs {
         check_name(&output.name)?;

@@ -70,7 +70,7 @@ pub fn export(
 ) -> Result<Report> {
     let target = Target::open(dir)?;
     let (done, written) = (AtomicU64::new(0), AtomicU64::new(0));
-    let chunk = |first: u64| {
+    let chunk = |first: u64| -> Result<()> {
         let mut encoder = Encoder::new(source.side(), jpeg)?;
         let mut found = Vec::new();
         for index in first..(first + CHUNK).min(source.len()) {

@@ -26,6 +26,20 @@ pub enum Kernel {
     Augment,
 }
 
+impl Kernel {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Kernel; 3] = [Kernel::Settle, Kernel::Resolve, Kernel::Augment];
+
+    /// The name of its file in `kernels/`; its entry on a GPU is `forebay_<name>`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kernel::Settle => "settle",
+            Kernel::Resolve => "resolve",
+            Kernel::Augment => "augment",
+        }
+    }
+}
+
 /// A place where kernels run.
 pub trait Device: Send + Sync {
     /// For people: `cpu (x86-64-v3)`.

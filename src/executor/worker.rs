@@ -8,6 +8,7 @@ use super::ring::Size;
 use crate::decoder::{Decoder, Frame, Pixels, Reason, Route, route};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Content;
+use crate::stats::Counters;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;

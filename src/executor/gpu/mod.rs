@@ -290,8 +290,13 @@ fn open_nvjpeg(decoder: &DecoderSpec) -> (Option<Nvjpeg>, Result<(), Reason>, St
         DecoderSpec { device: Placement::Cpu, .. } => Reason::Pipeline,
         DecoderSpec { exact: true, .. } => Reason::Exact,
         DecoderSpec { device: Placement::Mixed, .. } => {
-            return match Library::open().and_then(Nvjpeg::new) {
-                Ok(nvjpeg) => {
+            let started = Library::open().and_then(|library| {
+                let mut nvjpeg = Nvjpeg::new(library);
+                nvjpeg.start()?;
+                Ok(nvjpeg)
+            });
+            return match started {
+                Ok(mut nvjpeg) => {
                     let words = nvjpeg.description();
                     (Some(nvjpeg), Ok(()), words)
                 }
