@@ -14,12 +14,14 @@ const APP1: u8 = 0xE1;
 struct Segments<'a> {
     rest: &'a [u8],
     done: bool,
+    /// Something other than segments lay between them.
+    stray: bool,
 }
 
 impl<'a> Segments<'a> {
     fn of(jpeg: &'a [u8]) -> Self {
         let rest = jpeg.strip_prefix(&[0xFF, SOI]).unwrap_or_default();
-        Segments { rest, done: false }
+        Segments { rest, done: false, stray: false }
     }
 }
 
@@ -31,12 +33,18 @@ impl<'a> Iterator for Segments<'a> {
         while !self.done {
             // Like libjpeg: stray bytes before a marker are passed over, and so are fill bytes.
             let at = self.rest.iter().position(|&b| b == 0xFF)?;
+            self.stray |= at > 0;
             self.rest = &self.rest[at..];
             let at = self.rest.iter().position(|&b| b != 0xFF)?;
+            self.stray |= at > 1;
             let marker = self.rest[at];
             self.rest = &self.rest[at + 1..];
             match marker {
-                0x00 | 0x01 | 0xD0..=0xD7 => continue, // stuffed byte, TEM, RSTn: no length
+                // A stuffed byte, TEM, RSTn: no length.
+                0x00 | 0x01 | 0xD0..=0xD7 => {
+                    self.stray = true;
+                    continue;
+                }
                 SOI | EOI => {
                     self.done = true;
                     return Some((marker, &[]));
@@ -55,18 +63,35 @@ impl<'a> Iterator for Segments<'a> {
     }
 }
 
+/// What the walk up to the first scan found.
+pub(super) struct Walk<'a> {
+    pub(super) header: Header,
+    /// What follows the scan's header: entropy-coded bytes and all behind them.
+    pub(super) scan: &'a [u8],
+    /// Fill bytes, stray bytes or markers without a segment lay between the segments. Decoders
+    /// differ in what they make of those.
+    pub(super) stray: bool,
+}
+
 /// Reads the header; every length is checked against `jpeg`, nothing is allocated.
 pub(super) fn read(jpeg: &[u8]) -> Result<Header> {
+    walk(jpeg, |_, _| {}).map(|walk| walk.header)
+}
+
+/// Like [`read`], and shows each segment's marker and payload to `see`, the scan's header last.
+pub(super) fn walk<'a>(jpeg: &'a [u8], mut see: impl FnMut(u8, &'a [u8])) -> Result<Walk<'a>> {
     let mut frame: Option<Header> = None;
     let mut orientation = None;
-    for (marker, payload) in Segments::of(jpeg) {
+    let mut segments = Segments::of(jpeg);
+    while let Some((marker, payload)) = segments.next() {
+        see(marker, payload);
         match marker {
             SOI => return Err(damaged("a second start marker in the header")),
             EOI => return Err(damaged("no picture before the end marker")),
             SOS => {
                 let mut header = frame.ok_or_else(|| damaged("a scan before any frame header"))?;
                 header.orientation = orientation.unwrap_or_default();
-                return Ok(header);
+                return Ok(Walk { header, scan: segments.rest, stray: segments.stray });
             }
             APP1 => orientation = orientation.or_else(|| exif_orientation(payload)),
             // SOF0 to SOF15 without DHT, JPG and DAC.

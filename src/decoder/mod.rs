@@ -2,13 +2,19 @@
 //!
 //! JPEG goes through libjpeg-turbo (accurate IDCT, fancy upsampling), whose pixels are the
 //! reference; the other formats through the `image` crate. What a file is, its content says.
+//!
+//! With a GPU, [`route`] sends large baseline JPEGs to [`nvjpeg`] instead.
 
 mod formats;
 mod jpeg_header;
+pub mod nvjpeg;
 mod orient;
+mod route;
+mod structure;
 mod turbo;
 
 pub use orient::Orientation;
+pub use route::{Frame, Reason, Route, Rule, Subsampling, route};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Buffer;

@@ -32,9 +32,28 @@ impl Orientation {
         Orientation { swap, flip_x, flip_y }
     }
 
+    /// EXIF's value, 1 to 8.
+    pub const fn to_exif(self) -> u32 {
+        match (self.swap, self.flip_x, self.flip_y) {
+            (false, false, false) => 1,
+            (false, true, false) => 2,
+            (false, true, true) => 3,
+            (false, false, true) => 4,
+            (true, false, false) => 5,
+            (true, false, true) => 6,
+            (true, true, true) => 7,
+            (true, true, false) => 8,
+        }
+    }
+
     /// Whether width and height change places.
     pub const fn swaps(self) -> bool {
         self.swap
+    }
+
+    /// Whether columns and rows of the stored picture are counted from the far edge.
+    pub const fn flips(self) -> (bool, bool) {
+        (self.flip_x, self.flip_y)
     }
 
     /// Writes `stored`, turned upright, to `out`.

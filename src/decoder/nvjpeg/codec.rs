@@ -98,7 +98,9 @@ impl Codec {
         stream: *mut c_void,
     ) -> Result<(), Failure> {
         let Batch { jpegs, lengths, images } = &mut self.scratch;
-        (jpegs.clear(), lengths.clear(), images.clear());
+        jpegs.clear();
+        lengths.clear();
+        images.clear();
         for item in items {
             jpegs.push(item.bytes.as_ptr());
             lengths.push(item.bytes.len());

@@ -9,7 +9,7 @@
 
 mod codec;
 mod library;
-pub mod result;
+mod result;
 pub mod sys;
 
 pub use library::Library;
@@ -74,8 +74,7 @@ impl Nvjpeg {
     /// old. That the chip has no JPEG engine is none.
     pub fn start(&mut self) -> Result<()> {
         self.engine();
-        self.default.handle()?;
-        Ok(())
+        self.default.handle().map(drop).map_err(Failure::error)
     }
 
     /// Submits the decoding of `images` to `stream`; `outcomes` gets one value an item, in order.
@@ -112,7 +111,7 @@ impl Nvjpeg {
                 // SAFETY: the caller's contract.
                 match unsafe { self.default.decode(item, stream) } {
                     Ok(()) => Outcome::Single,
-                    Err(failure) => Outcome::Failed(failure.into()),
+                    Err(failure) => Outcome::Failed(failure.error()),
                 }
             });
         }
@@ -146,7 +145,7 @@ impl Nvjpeg {
             return false;
         }
         let result = self.hardware.handle();
-        self.no_engine = result.is_err_and(|failure| says_no_engine(failure));
+        self.no_engine = result.is_err_and(says_no_engine);
         result.is_ok()
     }
 

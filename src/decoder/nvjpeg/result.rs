@@ -9,11 +9,11 @@ use std::ptr::{from_mut, null_mut};
 
 /// A call that did not succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failure {
+pub(super) struct Failure {
     /// The function.
-    pub call: &'static str,
+    pub(super) call: &'static str,
     /// What it returned.
-    pub status: Status,
+    pub(super) status: Status,
 }
 
 /// `nvjpegDecodeBatched: EXECUTION_FAILED`.
@@ -26,15 +26,16 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Error {
-        let kind = match failure.status {
+impl Failure {
+    /// As forebay's error: whose fault it is, and for a handle that cannot be made what that means.
+    pub(super) fn error(self) -> Error {
+        let kind = match self.status {
             sys::BAD_JPEG | sys::INCOMPLETE_BITSTREAM => ErrorKind::Decode,
             sys::JPEG_NOT_SUPPORTED => ErrorKind::Unsupported,
             _ => ErrorKind::Device,
         };
-        let mut text = failure.to_string();
-        if failure.call == "nvjpegCreateEx" {
+        let mut text = self.to_string();
+        if self.call == "nvjpegCreateEx" {
             text += ": nvJPEG does not start; it needs an NVIDIA GPU and a driver as new as itself";
         }
         Error::new(kind, text)
@@ -57,10 +58,9 @@ macro_rules! call {
 /// For every function that takes them: handles, states and streams came from this library and are
 /// not destroyed yet, a state or stream belongs to the handle beside it, and one thread uses them.
 /// The CUDA context that the handle was made in is current.
-#[allow(missing_docs)]
 impl Functions {
     /// Major, minor and patch version.
-    pub fn version(&self) -> Result<[c_int; 3], Failure> {
+    pub(super) fn version(&self) -> Result<[c_int; 3], Failure> {
         let mut version = [0; 3];
         let kinds = [sys::MAJOR_VERSION, sys::MINOR_VERSION, sys::PATCH_LEVEL];
         for (kind, value) in kinds.into_iter().zip(&mut version) {
@@ -70,45 +70,45 @@ impl Functions {
     }
 
     /// A handle with nvJPEG's own allocators.
-    pub fn create(&self, backend: sys::Backend, flags: c_uint) -> Result<Handle, Failure> {
+    pub(super) fn create(&self, backend: sys::Backend, flags: c_uint) -> Result<Handle, Failure> {
         let mut handle = null_mut();
         call!(self, nvjpegCreateEx(backend, null_mut(), null_mut(), flags, &mut handle))?;
         Ok(handle)
     }
 
-    pub unsafe fn destroy(&self, handle: Handle) -> Result<(), Failure> {
+    pub(super) unsafe fn destroy(&self, handle: Handle) -> Result<(), Failure> {
         call!(self, nvjpegDestroy(handle))
     }
 
     /// Engines of the hardware decoder, and cores of each.
-    pub unsafe fn hardware_info(&self, handle: Handle) -> Result<(c_uint, c_uint), Failure> {
+    pub(super) unsafe fn hardware_info(&self, handle: Handle) -> Result<(c_uint, c_uint), Failure> {
         let mut info = (0, 0);
         call!(self, nvjpegGetHardwareDecoderInfo(handle, &mut info.0, &mut info.1))?;
         Ok(info)
     }
 
-    pub unsafe fn state_create(&self, handle: Handle) -> Result<JpegState, Failure> {
+    pub(super) unsafe fn state_create(&self, handle: Handle) -> Result<JpegState, Failure> {
         let mut state = null_mut();
         call!(self, nvjpegJpegStateCreate(handle, &mut state))?;
         Ok(state)
     }
 
-    pub unsafe fn state_destroy(&self, state: JpegState) -> Result<(), Failure> {
+    pub(super) unsafe fn state_destroy(&self, state: JpegState) -> Result<(), Failure> {
         call!(self, nvjpegJpegStateDestroy(state))
     }
 
-    pub unsafe fn stream_create(&self, handle: Handle) -> Result<JpegStream, Failure> {
+    pub(super) unsafe fn stream_create(&self, handle: Handle) -> Result<JpegStream, Failure> {
         let mut stream = null_mut();
         call!(self, nvjpegJpegStreamCreate(handle, &mut stream))?;
         Ok(stream)
     }
 
-    pub unsafe fn stream_destroy(&self, stream: JpegStream) -> Result<(), Failure> {
+    pub(super) unsafe fn stream_destroy(&self, stream: JpegStream) -> Result<(), Failure> {
         call!(self, nvjpegJpegStreamDestroy(stream))
     }
 
     /// Reads a JPEG's header into `stream`.
-    pub unsafe fn parse_header(
+    pub(super) unsafe fn parse_header(
         &self,
         handle: Handle,
         jpeg: &[u8],
@@ -118,7 +118,7 @@ impl Functions {
     }
 
     /// Whether [`Functions::decode_batched`] takes the JPEG that was parsed into `stream`.
-    pub unsafe fn batched_supported(
+    pub(super) unsafe fn batched_supported(
         &self,
         handle: Handle,
         stream: JpegStream,
@@ -129,7 +129,7 @@ impl Functions {
     }
 
     /// Readies `state` for batches of `size` images with interleaved RGB output.
-    pub unsafe fn batched_initialize(
+    pub(super) unsafe fn batched_initialize(
         &self,
         handle: Handle,
         state: JpegState,
@@ -142,7 +142,7 @@ impl Functions {
     /// Submits a batch of the size that `state` was readied for. Besides the above: each pointer
     /// of `jpegs` is readable for its length and each image writable for its picture, until
     /// `stream` has got past this work; the three slices are equally long.
-    pub unsafe fn decode_batched(
+    pub(super) unsafe fn decode_batched(
         &self,
         handle: Handle,
         state: JpegState,
@@ -156,7 +156,7 @@ impl Functions {
     }
 
     /// Submits one image as interleaved RGB; the contract of [`Functions::decode_batched`].
-    pub unsafe fn decode(
+    pub(super) unsafe fn decode(
         &self,
         handle: Handle,
         state: JpegState,

@@ -59,9 +59,9 @@ pub const fn status_name(status: Status) -> Option<&'static str> {
 macro_rules! functions {
     ($($name:ident($($argument:ty),*);)*) => {
         /// The library's functions.
-        #[allow(non_snake_case, missing_docs)]
+        #[allow(non_snake_case)]
         pub struct Functions {
-            $(pub $name: unsafe extern "C" fn($($argument),*) -> Status,)*
+            $(pub(super) $name: unsafe extern "C" fn($($argument),*) -> Status,)*
         }
 
         impl Functions {
