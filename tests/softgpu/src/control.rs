@@ -9,7 +9,8 @@ pub struct Config {
     pub seed: u64,
     /// Bytes of memory that each device has.
     pub memory: u64,
-    /// The call that fails, counted from 1; 0 for none.
+    /// The call that fails and does nothing, counted from 1 over both libraries and all threads,
+    /// `cuGetErrorName` and its like included; 0 for none.
     pub fail_call: u64,
     /// What it returns if it is a call to the driver (a `CUresult`).
     pub fail_status: u32,

@@ -52,6 +52,13 @@ impl State {
         self.config.hazards & hazard != 0
     }
 
+    /// The current device. Where no context is current the real library takes device 0; forebay must
+    /// not count on that, so here it is a violation.
+    fn needs_context(&mut self) -> Outcome<u32> {
+        let device = self.device();
+        device.map_err(|_| self.forbid(EXECUTION_FAILED, "no context is current"))
+    }
+
     fn backend(&self, handle: u64) -> Outcome<u32> {
         self.codecs.handles.get(&handle).copied().ok_or(INVALID_PARAMETER)
     }
@@ -144,8 +151,7 @@ pub(crate) extern "C" fn nvjpegGetProperty(property: u32, value: Out<i32>) -> u3
     })
 }
 
-/// Without a device the real library (13.0.1) answers with EXECUTION_FAILED. It would make device 0
-/// current where no context is; forebay must not count on that, so here it is a violation.
+/// Without a device the real library (13.0.1) answers with EXECUTION_FAILED.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn nvjpegCreateEx(
     backend: u32,
@@ -161,9 +167,7 @@ pub(crate) extern "C" fn nvjpegCreateEx(
         if state.check_initialised().is_err() {
             return Err(EXECUTION_FAILED);
         }
-        if state.device().is_err() {
-            return Err(state.forbid(EXECUTION_FAILED, "no context is current"));
-        }
+        state.needs_context()?;
         if !device_allocator.is_null() || !pinned_allocator.is_null() {
             return Err(state.forbid(INVALID_PARAMETER, "allocators are not known here"));
         }
@@ -219,7 +223,7 @@ pub(crate) extern "C" fn nvjpegJpegStateCreate(handle: u64, made: Out<u64>) -> u
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn nvjpegJpegStateDestroy(decoding: u64) -> u32 {
     nvjpeg("nvjpegJpegStateDestroy", |state| {
-        let device = state.device().map_err(|_| NOT_INITIALIZED)?;
+        let device = state.needs_context()?;
         state.codecs.states.remove(&decoding).ok_or(INVALID_PARAMETER)?;
         state.drain(device).map_err(|_| EXECUTION_FAILED)
     })

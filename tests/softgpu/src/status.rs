@@ -49,7 +49,6 @@ cuda! {
 
 /// `nvjpegStatus_t`.
 pub(crate) mod nvjpeg {
-    pub(crate) const NOT_INITIALIZED: u32 = 1;
     pub(crate) const INVALID_PARAMETER: u32 = 2;
     pub(crate) const BAD_JPEG: u32 = 3;
     pub(crate) const JPEG_NOT_SUPPORTED: u32 = 4;
