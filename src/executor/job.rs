@@ -123,8 +123,9 @@ impl Job {
     /// Gives the batch up. Its slot goes back now or when the last sample that is being made is
     /// done, even while tasks of this job wait for their turn.
     pub(super) fn abandon(self: &Arc<Self>) {
-        self.close();
+        // First, so that whoever retires the last sample does not take the batch for whole.
         *lock(&self.state) = State::Gone;
+        self.close();
     }
 
     /// What the threads share.
@@ -141,8 +142,11 @@ impl Job {
         self.close();
     }
 
-    /// Every sample is there, or some failed.
+    /// Every sample is there, or some failed, or nobody wants them.
     fn complete(self: &Arc<Self>, lease: Lease) {
+        if self.gone() {
+            return;
+        }
         let error = caught(|| self.first_error()).unwrap_or_else(Some);
         match (error, &self.shared.submit) {
             (Some(error), _) => self.finish(Err(error)),

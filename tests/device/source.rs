@@ -6,7 +6,7 @@ use cudarc::driver::sys;
 use forebay::graph::spec::Spec;
 use forebay::loader::{Batch, Deliver, ForeignStream, Loader, Options};
 use forebay::reader::{Content, Reader};
-use forebay::{Error, Result};
+use forebay::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -135,12 +135,12 @@ impl Consumer {
             outputs: Vec::new(),
         };
         let labels = batch.device_labels().expect("it is on a GPU");
-        download(copy.labels.as_mut_ptr().cast(), labels, 8 * batch.len());
+        download(copy.labels.as_mut_ptr().cast(), labels, 8 * batch.len())?;
         for name in batch.outputs() {
             let tensor = batch.device_output(name).expect("it is on a GPU");
             let len = tensor.shape.iter().product::<usize>() * tensor.dtype.size();
             let mut bytes = vec![0; len];
-            download(bytes.as_mut_ptr(), tensor.address, len);
+            download(bytes.as_mut_ptr(), tensor.address, len)?;
             copy.outputs.push((tensor.shape.to_vec(), bytes));
         }
         self.copies.push(copy);
@@ -148,21 +148,36 @@ impl Consumer {
     }
 
     /// Waits for the stream and gives what was read.
-    pub(crate) fn finish(self) -> Vec<Read> {
+    pub(crate) fn finish(mut self) -> Result<Vec<Read>> {
         // SAFETY: the legacy stream of the current context.
         let status = unsafe { sys::cuStreamSynchronize(std::ptr::null_mut()) };
-        assert_eq!(status, sys::CUresult::CUDA_SUCCESS);
+        check("cuStreamSynchronize", status)?;
         let read = |copy: Copy| {
             assert_eq!(copy.labels, copy.expected_labels, "labels on the GPU");
             Read { ids: copy.ids, labels: copy.labels, outputs: copy.outputs }
         };
-        self.copies.into_iter().map(read).collect()
+        Ok(std::mem::take(&mut self.copies).into_iter().map(read).collect())
     }
 }
 
-fn download(to: *mut u8, from: u64, len: usize) {
+/// Copies into memory that is freed before they have run would write into somebody else's.
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        // SAFETY: as in `finish`.
+        unsafe { sys::cuStreamSynchronize(std::ptr::null_mut()) };
+    }
+}
+
+fn check(call: &str, status: sys::CUresult) -> Result<()> {
+    match status {
+        sys::CUresult::CUDA_SUCCESS => Ok(()),
+        status => Err(Error::new(ErrorKind::Device, format!("{call}: {status:?}"))),
+    }
+}
+
+fn download(to: *mut u8, from: u64, len: usize) -> Result<()> {
     // SAFETY: `to` has room and stays where it is (a vector's own memory, which `Consumer` keeps
     // and does not touch until it has waited); `from` is a lent batch's output of that length.
     let status = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, len, std::ptr::null_mut()) };
-    assert_eq!(status, sys::CUresult::CUDA_SUCCESS);
+    check("cuMemcpyDtoHAsync", status)
 }

@@ -161,14 +161,13 @@ impl Codec {
     /// cudaMalloc and cudaHostAlloc, and freeing those waits for it.
     fn discard_states(&mut self) {
         self.size = 0;
-        // A failure is of no use to anybody: the thing is gone either way.
-        if let Some(state) = self.state.take() {
-            // SAFETY: made by this library, and destroyed once.
-            let _ = unsafe { self.library.functions.state_destroy(state) };
-        }
-        if let Some(stream) = self.stream.take() {
-            // SAFETY: as above.
-            let _ = unsafe { self.library.functions.stream_destroy(stream) };
+        // SAFETY: each was made by this library, and is destroyed once.
+        let state = self.state.take().map(|s| unsafe { self.library.functions.state_destroy(s) });
+        // SAFETY: as above.
+        let stream = self.stream.take().map(|s| unsafe { self.library.functions.stream_destroy(s) });
+        if [state, stream].into_iter().flatten().any(|result| result.is_err()) {
+            // What may still live belongs to the handle, which is left alone with it.
+            self.handle = None;
         }
     }
 
