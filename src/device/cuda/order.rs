@@ -42,6 +42,11 @@ impl ForeignStream {
         wait(self.raw(), event)
     }
 
+    /// Waits, on the host, for all work put there.
+    pub fn synchronize(self) -> Result<()> {
+        synchronize(self.raw())
+    }
+
     fn raw(self) -> sys::CUstream {
         self.0 as sys::CUstream
     }
@@ -71,8 +76,7 @@ impl Stream {
 
     /// Waits, on the host, for all work put here.
     pub fn synchronize(&self) -> Result<()> {
-        // SAFETY: the stream lives as long as `self`.
-        check("cuStreamSynchronize", unsafe { result::stream::synchronize(self.raw) })
+        synchronize(self.raw)
     }
 
     /// Copies `bytes` to the GPU's address `to`.
@@ -184,6 +188,11 @@ impl Drop for Event {
         // SAFETY: made here and destroyed once; the driver keeps it while work waits for it.
         let _ = unsafe { result::event::destroy(self.raw) };
     }
+}
+
+fn synchronize(stream: sys::CUstream) -> Result<()> {
+    // SAFETY: the stream lives, by its owner's promise.
+    check("cuStreamSynchronize", unsafe { result::stream::synchronize(stream) })
 }
 
 fn wait(stream: sys::CUstream, event: &Event) -> Result<()> {

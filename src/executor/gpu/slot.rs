@@ -132,9 +132,16 @@ impl DeviceSlot {
     pub(in crate::executor) fn give_back(&mut self) -> Result<()> {
         let lent = self.lent.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(stream) = lent.take() else { return Ok(()) };
-        let _bound = self.engine.cuda.bind()?;
-        self.released.record_on(stream)?;
-        self.in_use = true;
+        let cuda = &self.engine.cuda;
+        let recorded = cuda.bind().and_then(|_bound| self.released.record_on(stream));
+        match recorded {
+            Ok(()) => self.in_use = true,
+            // Then the host waits for the stream instead.
+            Err(_) => {
+                let _bound = cuda.bind()?;
+                stream.synchronize()?;
+            }
+        }
         Ok(())
     }
 
