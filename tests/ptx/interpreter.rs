@@ -2,7 +2,7 @@
 
 use super::memory::Case;
 use forebay::device::images::IMAGES;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,14 +12,32 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 pub(crate) struct Interpreter {
     tools: PathBuf,
     python: PathBuf,
+    /// A folder with PTX to run instead of what is embedded; `lines.json` is left there.
+    instead: Option<PathBuf>,
 }
 
 /// What the launches left.
 pub(crate) struct Left {
     /// The memory of each case.
     pub(crate) memories: Vec<Vec<u8>>,
-    /// For each kernel, instructions that some thread executed, and that none did.
-    pub(crate) instructions: BTreeMap<String, (usize, usize)>,
+    /// By kernel.
+    pub(crate) lines: BTreeMap<String, Lines>,
+}
+
+/// Lines that some thread executed, and that none did, as `file:line`: of the PTX, and of the
+/// sources where the PTX tells them.
+#[derive(Default, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Lines {
+    executed: BTreeSet<String>,
+    never: BTreeSet<String>,
+}
+
+impl Lines {
+    /// Instructions executed and never executed.
+    pub(crate) fn instructions(&self) -> (usize, usize) {
+        let count = |lines: &BTreeSet<String>| lines.iter().filter(|l| l.contains(".ptx:")).count();
+        (count(&self.executed), count(&self.never))
+    }
 }
 
 impl Interpreter {
@@ -45,7 +63,7 @@ impl Interpreter {
         if IMAGES.is_empty() {
             return skipped("built without NVRTC, so there are no kernels to interpret");
         }
-        Some(Interpreter { tools, python })
+        Some(Interpreter { tools, python, instead: variable("FOREBAY_PTX") })
     }
 
     /// Runs the cases from their beginning, in a process for each core.
@@ -53,7 +71,12 @@ impl Interpreter {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: String| dir.path().join(name);
         for image in IMAGES.iter().filter(|image| image.arch.starts_with("compute_")) {
-            std::fs::write(file(format!("{}.ptx", image.kernel)), image.code).unwrap();
+            let name = format!("{}.ptx", image.kernel);
+            let code = match &self.instead {
+                Some(dir) => std::fs::read(dir.join(&name)).unwrap(),
+                None => image.code.to_vec(),
+            };
+            std::fs::write(file(name), code).unwrap();
         }
         for (k, case) in cases.iter().enumerate() {
             std::fs::write(file(format!("{k}.in")), case.input()).unwrap();
@@ -74,31 +97,28 @@ impl Interpreter {
         }
 
         let memory = |k| std::fs::read(file(format!("{k}.out"))).unwrap();
-        Left {
-            memories: (0..cases.len()).map(memory).collect(),
-            instructions: lines(dir.path(), cores),
+        let lines = merged((0..cores).map(|k| file(format!("lines.{k}.json"))));
+        if let Some(dir) = &self.instead {
+            std::fs::write(dir.join("lines.json"), serde_json::to_vec(&lines).unwrap()).unwrap();
         }
+        Left { memories: (0..cases.len()).map(memory).collect(), lines }
     }
 }
 
-/// The instructions executed by any of the processes.
-fn lines(dir: &Path, processes: usize) -> BTreeMap<String, (usize, usize)> {
-    type Lines = BTreeMap<String, BTreeMap<String, std::collections::BTreeSet<usize>>>;
-    let read = |k: usize| -> Lines {
-        let bytes = std::fs::read(dir.join(format!("executed.{k}.json"))).unwrap();
-        serde_json::from_slice(&bytes).unwrap()
-    };
-    let mut all = read(0);
-    for other in (1..processes).map(read) {
-        for (kernel, lines) in all.iter_mut() {
-            let executed = &other[kernel]["executed"];
-            lines.get_mut("executed").unwrap().extend(executed);
-            lines.get_mut("never").unwrap().retain(|line| !executed.contains(line));
+/// What any of the processes executed, and what none did.
+fn merged(files: impl Iterator<Item = PathBuf>) -> BTreeMap<String, Lines> {
+    let mut all = BTreeMap::<String, Lines>::new();
+    for file in files {
+        let read: BTreeMap<String, Lines> =
+            serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        for (kernel, lines) in read {
+            let sum = all.entry(kernel).or_default();
+            sum.executed.extend(lines.executed);
+            sum.never.extend(lines.never);
         }
     }
-    let count = |lines: BTreeMap<String, _>| -> (usize, usize) {
-        let len = |key: &str| std::collections::BTreeSet::<usize>::len(&lines[key]);
-        (len("executed"), len("never"))
-    };
-    all.into_iter().map(|(kernel, lines)| (kernel, count(lines))).collect()
+    for Lines { executed, never } in all.values_mut() {
+        never.retain(|line| !executed.contains(line));
+    }
+    all
 }

@@ -3,7 +3,9 @@
 //!
 //! Needs the interpreter (tools/ptxrun.py of FOREBAY_SHARED), NumPy (`make test-ptx` brings it) and a
 //! build with NVRTC; where one is missing the test is skipped, which it prints.
-//! FOREBAY_PTX_GRAPHS is the number of random graphs.
+//! FOREBAY_PTX_GRAPHS is the number of random graphs. FOREBAY_PTX is a folder with KERNEL.ptx to run
+//! instead, compiled with -lineinfo say; `lines.json` there then has the lines that were executed, and
+//! those that none was.
 #![allow(unsafe_code)] // memory.rs launches the host's kernels.
 
 mod batch;
@@ -49,7 +51,8 @@ fn compiled_kernels_equal_the_host() {
         case.compare(&case.on_host(best), interpreted);
     }
     println!("{} cases equal to {} to the bit", cases.len(), best.level());
-    for (kernel, (executed, never)) in left.instructions {
+    for (kernel, lines) in left.lines {
+        let (executed, never) = lines.instructions();
         println!("{kernel}: {executed} instructions executed, {never} never (jumps not counted)");
         // What is left are ways that only values or addresses beyond these cases take.
         assert!(never * 100 <= executed + never, "{kernel}: {never} of its instructions never ran");

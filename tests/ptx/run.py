@@ -5,8 +5,8 @@
 DIR holds what tests/ptx/main.rs wrote: KERNEL.ptx, and `cases.json`, a list of cases. This process
 takes the cases FIRST, FIRST + STEP, ... Case k starts from the memory image `k.in` at address BASE,
 in which only its regions may be touched, and leaves the memory behind its launches in `k.out`.
-`executed.FIRST.json` lists, for each kernel, the numbers of the PTX lines that some thread executed
-and of those that none did; branches are in neither.
+`lines.FIRST.json` has, for each kernel, the lines that some thread executed and those that none did:
+of its PTX and, where NVRTC compiled it with -lineinfo, of its sources. Jumps are in neither.
 """
 import json
 import pathlib
@@ -42,8 +42,8 @@ def main(tools, folder, first, step):
         except ptxrun.PtxError as error:
             sys.exit(f"{case['label']}: {error}")
         memory.tofile(folder / f"{number}.out")
-    executed = {name: kernel.lines() for name, kernel in kernels.items()}
-    (folder / f"executed.{first}.json").write_text(json.dumps(executed))
+    lines = {name: kernel.lines() for name, kernel in kernels.items()}
+    (folder / f"lines.{first}.json").write_text(json.dumps(lines))
     count = len(range(first, len(cases), step))
     print(f"interpreter {first}: {count} cases, {issued} instructions issued, {time.monotonic() - start:.1f} s")
 
@@ -53,7 +53,9 @@ class Kernel:
     hold them: `Module.launch` chooses its own, so this builds on the waves below it."""
 
     def __init__(self, ptxrun, name, text):
-        self.module = ptxrun.Module(scoped_registers(text))
+        text, self.source = without_places(scoped_registers(text))
+        self.name = name
+        self.module = ptxrun.Module(text)
         self.kernel = self.module.kernels[f"forebay_{name}"]
         self.touched = touched = set()
 
@@ -88,7 +90,23 @@ class Kernel:
     def lines(self):
         jumps = ("bra", "brx", "ret", "exit", "bar", "barrier")
         code = {i.line for i in self.kernel.code if i.op not in jumps}
-        return {"executed": sorted(self.touched), "never": sorted(code - self.touched)}
+        named = lambda lines: {f"{self.name}.ptx:{n}" for n in lines} | {self.source[n] for n in lines} - {None}
+        executed = named(self.touched)
+        return {"executed": sorted(executed), "never": sorted(named(code) - executed)}
+
+
+def without_places(text):
+    """The text without its `.loc` lines, in which the interpreter would see no end (they have no `;`)
+    and which stay as empty lines; and the source line, "file:line", of each line of it, from 1."""
+    files = dict(re.findall(r'^\s*\.file\s+(\d+)\s+"(?:.*/)?(.*)"', text, re.M))
+    lines, source, here = [], [None], None
+    for line in text.split("\n"):
+        place = re.match(r"\s*\.loc\s+(\d+)\s+(\d+)", line)
+        if place:
+            here = f"{files[place[1]]}:{place[2]}"
+        lines.append("" if place or re.match(r"\s*\.file\b", line) else line)
+        source.append(here)
+    return "\n".join(lines), source
 
 
 def scoped_registers(text):
