@@ -8,6 +8,8 @@ FEATURES ?= train
 # Passes over the training set, and further options of `forebay train`.
 EPOCHS ?= 1
 TRAIN ?=
+# Random graphs of `make test-ptx`.
+PTX_GRAPHS ?= 200
 # The folder with the binary version of CIFAR-10, where it is there already.
 export CIFAR10 ?=
 
@@ -15,10 +17,12 @@ export CIFAR10 ?=
 export FOREBAY_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/forebay
 PYTHON := $(FOREBAY_CACHE)/python-2.11.0
 COMPARISONS = $(wildcard tests/python/test_*.py)
+# Where the data folder is, with it the interpreter of compiled kernels; elsewhere their test is skipped.
+INTERPRETER = $(wildcard $(or $(FOREBAY_SHARED),../shared)/tools/ptxrun.py)
 
 CARGO_FLAGS := --release --features "$(FEATURES)"
 
-.PHONY: help setup build train test test-python test-sanitize lint bench clean
+.PHONY: help setup build train test test-python test-ptx test-sanitize lint bench clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -33,6 +37,7 @@ train: build ## a ResNet-18 on CIFAR-10 (CIFAR10=DIR, else data/, else downloade
 	@data=$$(build/data.sh) && target/release/forebay train --data "$$data" --epochs $(EPOCHS) $(TRAIN)
 
 test: setup ## all tests; the Python comparisons too once test-python has made their environment
+	@$(if $(INTERPRETER),build/setup.sh ptx)
 	cargo test $(CARGO_FLAGS) --no-fail-fast
 	@if [ -e $(PYTHON)/complete ]; then $(MAKE) test-python; \
 	else echo "skipped: $(or $(COMPARISONS),tests/python) (type make test-python once to have them)"; fi
@@ -41,6 +46,10 @@ test-python: build ## the comparisons with torchvision, Pillow and NumPy, in an 
 	@build/setup.sh python
 	@if [ -n "$(COMPARISONS)" ]; then $(PYTHON)/bin/python -m pytest -q tests/python; \
 	else echo "*** tests/python holds no test_*.py: nothing was compared"; fi
+
+test-ptx: setup ## the compiled PTX in an interpreter, over more random graphs than test has: PTX_GRAPHS=200
+	@$(if $(INTERPRETER),build/setup.sh ptx)
+	@FOREBAY_PTX_GRAPHS=$(PTX_GRAPHS) cargo test $(CARGO_FLAGS) --test ptx -- --nocapture
 
 test-sanitize: setup ## the kernels under AddressSanitizer and UBSan, over random plans
 	@cargo test $(CARGO_FLAGS) --test kernels sanitize -- --nocapture

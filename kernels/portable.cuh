@@ -21,6 +21,7 @@ typedef double f64;
 #define FB_FN __device__ __forceinline__
 #define FB_MEMBER __device__ __forceinline__
 #define FB_UNROLL _Pragma("unroll")
+#define FB_ROLL _Pragma("unroll 1")
 // Where `field` lies in `Type`, in bytes: offsetof, of which NVRTC has only the part that is built in.
 #define FB_OFFSET(Type, field) ((u64)__INTADDR__(&((Type*)0)->field))
 // The entry of a kernel: the body runs once for each thread of a one-dimensional grid.
@@ -44,6 +45,7 @@ typedef double f64;
 #define FB_FN static inline __attribute__((always_inline))
 #define FB_MEMBER inline __attribute__((always_inline))
 #define FB_UNROLL
+#define FB_ROLL
 #define FB_OFFSET(Type, field) __builtin_offsetof(Type, field)
 #define FB_JOIN2(a, b, c, d) a##b##c##d
 #define FB_JOIN(a, b, c, d) FB_JOIN2(a, b, c, d)
@@ -111,6 +113,44 @@ FB_FN void store_f32(f32* to, f32 v, i32) { *to = v; }
 FB_FN void store_u8(u8* to, i32 v, i32) { *to = (u8)v; }
 FB_FN void scatter_f32(f32* to, f32 v, i32) { *to = v; }
 FB_FN void scatter_u8(u8* to, i32 v, i32) { *to = (u8)v; }
+// Whether four elements at `p` can be moved in one access.
+template <class E> FB_FN bool aligned4(const E* p) { return (u64)p % (4 * sizeof(E)) == 0; }
+// Four consecutive elements in one access, for which `aligned4` holds; bytes as whole floats.
+FB_FN void load4(const f32* from, f32 v[4]) {
+#ifdef __CUDACC__
+  float4 four = *(const float4*)from;
+  v[0] = four.x;
+  v[1] = four.y;
+  v[2] = four.z;
+  v[3] = four.w;
+#else
+  memcpy(v, from, 16);
+#endif
+}
+FB_FN void load4(const u8* from, f32 v[4]) {
+#ifdef __CUDACC__
+  u32 word = *(const u32*)from;
+#else
+  u32 word;
+  memcpy(&word, from, 4);
+#endif
+  for (i32 e = 0; e < 4; ++e) v[e] = (f32)(word >> 8 * e & 255);
+}
+FB_FN void store4(f32* to, const f32 v[4]) {
+#ifdef __CUDACC__
+  *(float4*)to = make_float4(v[0], v[1], v[2], v[3]);
+#else
+  memcpy(to, v, 16);
+#endif
+}
+FB_FN void store4(u8* to, const i32 v[4]) {
+  u32 word = (u32)(v[0] & 255) | (u32)(v[1] & 255) << 8 | (u32)(v[2] & 255) << 16 | (u32)v[3] << 24;
+#ifdef __CUDACC__
+  *(u32*)to = word;
+#else
+  memcpy(to, &word, 4);
+#endif
+}
 // Lane numbers 0, 1, 2, ….
 template <class T> struct Iota;
 template <> struct Iota<One> {

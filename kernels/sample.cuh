@@ -35,6 +35,7 @@ template <class T> FB_FN typename T::i inside(typename T::i i, i32 n, u32 border
 // border are set in `outside` and clamped.
 template <class T>
 FB_FN typename T::i through(const Map* maps, i32 count, typename T::i i, typename T::i& outside) {
+  FB_ROLL
   for (i32 k = count - 1; k >= 0; --k) {
     const Map& map = maps[k];
     i = i * map.sign + map.offset;
@@ -89,7 +90,8 @@ template <class T>
 FB_FN Rgb<T> tap(const Resolved& r, const Image& image, u32 type, Axis<T> x, Axis<T> y) {
   Rgb<T> v = load_pixel<T>(image, type, y.index * r.source_width + x.index);
   typename T::i outside = x.outside | y.outside;
-  if (any(outside != 0))
+  // Vectors seldom have to choose, and ask first; one lane chooses in less time than it asks.
+  if (T::lanes == 1 || any(outside != 0))
     for (i32 k = 0; k < 3; ++k) v.c[k] = outside != 0 ? splat<T>(r.fill) : v.c[k];
   return v;
 }

@@ -83,10 +83,9 @@ FB_FN void settle_thread(const SettleArgs& args, u32 block, u32 thread, u32 thre
   for (u32 k = thread; k < SPOTS && tile == 0; k += threads)
     if (untouched(d, k, args.pattern)) args.status[d.sample] = FAULT_UNWRITTEN << 16;
   if (d.turn == 1) return;
-  i32 total = d.width * d.height;
-  i64 step = (i64)args.tiles * threads * SETTLE_PIXELS;
-  for (i64 p = ((i64)tile * threads + thread) * SETTLE_PIXELS; p < total; p += step)
-    turn_strip(d, (i32)p, total);
+  u32 total = (u32)d.width * (u32)d.height, step = args.tiles * threads * SETTLE_PIXELS;
+  for (u32 p = (tile * threads + thread) * SETTLE_PIXELS; p < total; p += step)
+    turn_strip(d, (i32)p, (i32)total);
 }
 
 }  // namespace FB_LEVEL

@@ -1,0 +1,128 @@
+// A strip of consecutive pixels in registers, and its ways from and to memory where it lies there as
+// it is: every third value of HWC, or three planes.
+//
+// The host moves one vector register at a time. A GPU's thread has four pixels, which are three runs
+// of four consecutive elements in either layout: each run is one access of 16 or 4 bytes where its
+// address allows that, which is the same for all strips of a plane. So neighbours' accesses join up
+// and a block never takes both ways, but for the strip that the image ends in.
+#pragma once
+#include "point.cuh"
+
+namespace FB_LEVEL {
+
+enum { THREAD_PIXELS = 4, HOST_PIXELS = 64 };
+
+template <class T, i32 K> struct Strip {
+  typename T::f c[3][K];
+  FB_MEMBER typename T::f at(i32 channel, i32 k) const { return c[channel][k]; }
+};
+
+template <class T, i32 K> FB_FN void put(Strip<T, K>& s, i32 k, const Rgb<T>& v) {
+  for (i32 c = 0; c < 3; ++c) s.c[c][k] = v.c[c];
+}
+
+typedef Strip<One, THREAD_PIXELS> ThreadStrip;
+
+// Pixel `k` of a loop over all `K`. A thread's registers have no numbers: there pixels move up, which
+// keeps the loop's body small.
+template <class T, i32 K> FB_FN void put_next(Strip<T, K>& s, i32 k, const Rgb<T>& v) {
+  put(s, k, v);
+}
+FB_FN void put_next(ThreadStrip& s, i32, const Rgb<One>& v) {
+  FB_UNROLL
+  for (i32 k = 1; k < THREAD_PIXELS; ++k)
+    for (i32 c = 0; c < 3; ++c) s.c[c][k - 1] = s.c[c][k];
+  put(s, THREAD_PIXELS - 1, v);
+}
+
+// Pixels `p`, `p + 1`, ... of a source; past its last pixel, that pixel again or bytes of the tail.
+template <class T, i32 K>
+FB_FN void load_strip(Strip<T, K>& s, const Image& source, u32 type, i32 p, i32 total) {
+  FB_UNROLL
+  for (i32 k = 0; k < K; ++k) {
+    typename T::i index = Iota<T>::get() + (p + k * T::lanes);
+    put(s, k, load_pixel<T>(source, type, min2(index, splat<T>(total - 1))));
+  }
+}
+
+// Four elements as floats; the tail holds what a run needs past the image's end.
+template <class E> FB_FN void load_run(const E* from, f32 v[4]) {
+  if (aligned4(from)) {
+    load4(from, v);
+  } else {
+    FB_UNROLL
+    for (i32 e = 0; e < 4; ++e) v[e] = (f32)from[e];
+  }
+}
+
+FB_FN void load_strip(ThreadStrip& s, const Image& source, u32 type, i32 p, i32) {
+  f32 run[3][4];
+  FB_UNROLL
+  for (i32 j = 0; j < 3; ++j) {
+    if (type == TYPE_U8) load_run((const u8*)source.data + (p * 3 + j * 4), run[j]);
+    else load_run((const f32*)source.data + (p * 3 + j * 4), run[j]);
+  }
+  FB_UNROLL
+  for (i32 k = 0; k < 12; ++k) s.c[k % 3][k / 3] = run[k / 4][k % 4];
+}
+
+template <class T, i32 K>
+FB_FN void store_strip(const Strip<T, K>& s, const Image& dest, const Pass& pass, i32 p,
+                       i32 total) {
+  u8* bytes = (u8*)dest.data;
+  f32* floats = (f32*)dest.data;
+  bool chw = pass.dest_layout == LAYOUT_CHW;
+  FB_UNROLL
+  for (i32 k = 0; k < K; ++k) {
+    i32 first = p + k * T::lanes, n = total - first;
+    if (n <= 0) return;
+    n = n < T::lanes ? n : T::lanes;
+    for (i32 c = 0; c < 3; ++c) {
+      if (pass.dest_type == TYPE_F32) {
+        typename T::f v = one_nan<T>(s.c[c][k]);
+        if (chw) store_f32(floats + (u64)c * total + first, v, n);
+        else scatter_f32(floats + (u64)first * 3 + c, v, n);
+      } else {
+        typename T::i v = to_i(s.c[c][k]);
+        if (chw) store_u8(bytes + (u64)c * total + first, v, n);
+        else scatter_u8(bytes + (u64)first * 3 + c, v, n);
+      }
+    }
+  }
+}
+
+// The first `n` of four elements.
+template <class E, class V> FB_FN void store_run(E* to, const V v[4], i32 n) {
+  if (n >= 4 && aligned4(to)) {
+    store4(to, v);
+  } else {
+    FB_UNROLL
+    for (i32 e = 0; e < 4; ++e)
+      if (e < n) to[e] = (E)v[e];
+  }
+}
+
+FB_FN void store_strip(const ThreadStrip& s, const Image& dest, const Pass& pass, i32 p,
+                       i32 total) {
+  bool chw = pass.dest_layout == LAYOUT_CHW;
+  FB_UNROLL
+  for (i32 j = 0; j < 3; ++j) {
+    u64 first = chw ? (u64)j * total + p : (u64)p * 3 + j * 4;
+    i32 n = chw ? total - p : (total - p) * 3 - j * 4;
+    f32 v[4];
+    FB_UNROLL
+    for (i32 e = 0; e < 4; ++e) v[e] = chw ? s.c[j][e] : s.c[(j * 4 + e) % 3][(j * 4 + e) / 3];
+    if (pass.dest_type == TYPE_F32) {
+      FB_UNROLL
+      for (i32 e = 0; e < 4; ++e) v[e] = one_nan<One>(v[e]);
+      store_run((f32*)dest.data + first, v, n);
+    } else {
+      i32 bytes[4];
+      FB_UNROLL
+      for (i32 e = 0; e < 4; ++e) bytes[e] = to_i(v[e]);
+      store_run((u8*)dest.data + first, bytes, n);
+    }
+  }
+}
+
+}  // namespace FB_LEVEL
