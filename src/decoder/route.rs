@@ -2,7 +2,8 @@
 //!
 //! Large baseline JPEGs go to nvJPEG, all else to the CPU. An image goes to nvJPEG only if its
 //! markers leave no doubt about what it means: where decoders may differ in what they forgive or
-//! assume, the CPU decoder is the reference.
+//! assume, the CPU decoder is the reference. Damage that only the entropy-coded bytes show is not
+//! seen here.
 
 use super::formats::{self, Kind};
 use super::jpeg_header::{self, Walk};
@@ -165,7 +166,7 @@ fn admit(bytes: &[u8], rule: &Rule) -> Result<Frame, Reason> {
     check(matches!(header.components, 1 | 3), Reason::Components)?;
     check(is_gray_or_ycbcr(&structure), Reason::ColourSpace)?;
     let subsampling = subsampling(structure.components, width).ok_or(Reason::Subsampling)?;
-    check(structure.is_single_scan(), Reason::Scans)?;
+    check(!structure.has_several_scans(), Reason::Scans)?;
     check(!stray && structure.is_sound(scan, width, height), Reason::Damaged)?;
     let orientation = header.orientation;
     Ok(Frame { width, height, components: header.components, orientation, subsampling })

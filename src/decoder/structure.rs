@@ -71,9 +71,9 @@ impl<'a> Structure<'a> {
         self.broken |= !sound;
     }
 
-    /// Whether the scan's header names every component.
-    pub(super) fn is_single_scan(&self) -> bool {
-        self.scan.first().is_some_and(|&n| usize::from(n) == self.components.len())
+    /// Whether the first scan leaves components to others.
+    pub(super) fn has_several_scans(&self) -> bool {
+        self.scan.first().is_some_and(|&n| usize::from(n) < self.components.len())
     }
 
     /// Whether tables and the scan's header are whole and fit each other, and `scan`, the bytes

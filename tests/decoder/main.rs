@@ -4,6 +4,7 @@ mod damage;
 mod encode;
 mod exact;
 mod formats;
+mod route;
 mod shared;
 
 use forebay::decoder::{Decoder, Info, Limits, Pixels};

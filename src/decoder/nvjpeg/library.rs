@@ -133,3 +133,27 @@ fn load(path: &Path) -> Result<&'static Library, String> {
     let path = path.to_path_buf();
     Ok(Box::leak(Box::new(Library { functions, version, path, _library: library })))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The error tells an empty folder from a file that is no library.
+    #[test]
+    fn the_error_says_what_was_tried() {
+        let dir = std::env::temp_dir().join(format!("forebay-nvjpeg-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let empty = find(std::slice::from_ref(&dir));
+        std::fs::write(dir.join(NAMES[1]), "no library").unwrap();
+        let broken = find(std::slice::from_ref(&dir));
+        std::fs::remove_dir_all(&dir).unwrap();
+        // The loader may know a real one.
+        let (Err(empty), Err(broken)) = (empty, broken) else { return };
+        for (error, part) in [(empty, "no libnvjpeg.so.13 or"), (broken, "no usable nvJPEG: ")] {
+            assert_eq!(error.kind(), ErrorKind::Device);
+            assert!(error.message().starts_with(part), "{error}");
+            assert!(error.message().contains(dir.to_str().unwrap()), "{error}");
+            assert!(error.message().contains("nvidia-nvjpeg (pip)"), "{error}");
+        }
+    }
+}

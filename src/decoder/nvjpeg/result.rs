@@ -29,13 +29,15 @@ impl fmt::Display for Failure {
 impl Failure {
     /// As forebay's error: whose fault it is, and for a handle that cannot be made what that means.
     pub(super) fn error(self) -> Error {
+        let starting = self.call == "nvjpegCreateEx";
         let kind = match self.status {
+            _ if starting => ErrorKind::Device,
             sys::BAD_JPEG | sys::INCOMPLETE_BITSTREAM => ErrorKind::Decode,
             sys::JPEG_NOT_SUPPORTED => ErrorKind::Unsupported,
             _ => ErrorKind::Device,
         };
         let mut text = self.to_string();
-        if self.call == "nvjpegCreateEx" {
+        if starting {
             text += ": nvJPEG does not start; it needs an NVIDIA GPU and a driver as new as itself";
         }
         Error::new(kind, text)

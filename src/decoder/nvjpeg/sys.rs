@@ -65,8 +65,9 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// Every function's name.
-            pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+            /// Every function's name and its arguments' types, for comparison with nvjpeg.h.
+            pub const SIGNATURES: &[(&str, &[&str])] =
+                &[$((stringify!($name), &[$(stringify!($argument)),*])),*];
 
             /// Looks all of them up; the error names one that is missing.
             ///
