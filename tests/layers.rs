@@ -97,8 +97,13 @@ const UNSAFE: &[&str] = &[
     "decoder/nvjpeg/sys.rs",
     "decoder/turbo.rs",
     "device/cpu.rs",
+    "device/cuda/mod.rs",
     "device/mod.rs",
     "executor/fill.rs",
+    "executor/gpu/arena.rs",
+    "executor/gpu/slot.rs",
+    "executor/gpu/submit.rs",
+    "executor/gpu/tables.rs",
     "executor/program.rs",
     "reader/cifar10.rs",
     "train/batch.rs",
@@ -133,6 +138,8 @@ fn foreign_libraries_stay_where_they_belong() {
         only("anyhow", &["cli/", "main.rs", "bin/"]);
         only("nvjpeg_sys", &["decoder/nvjpeg/"]);
         only("turbojpeg_sys", &["decoder/turbo.rs"]);
+        only("cudarc", &["device/cuda/", "decoder/nvjpeg/"]);
+        only("nvjpeg_sys", &["decoder/nvjpeg/"]);
         only("println!", &["cli/", "main.rs", "bin/"]);
         only("process::exit", &["cli/", "main.rs", "bin/"]);
     }

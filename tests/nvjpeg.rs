@@ -284,7 +284,7 @@ fn handles_are_kept() {
         assert_eq!(decode(&mut nvjpeg, files).0, expected);
         assert_eq!(scripted.calls(), calls);
     }
-    assert!(nvjpeg.description().ends_with("hardware decoder of 2 engines with 7 cores each"));
+    assert!(nvjpeg.description().ends_with("hardware decoder (engines: 2, cores of each: 7)"));
     assert_eq!(scripted.live(), 5);
     drop(nvjpeg);
     assert_eq!(scripted.live(), 0);

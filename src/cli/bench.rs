@@ -2,7 +2,8 @@
 
 use super::digest::Digest;
 use super::open::{self, BatchArgs, SourceArgs};
-use super::{baseline, progress::Progress};
+use super::paths::Paths;
+use super::{baseline, calibrate, progress::Progress};
 use anyhow::{Result, bail};
 use forebay::graph::spec::{ReaderKind, Spec};
 use forebay::loader::Loader;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 #[derive(clap::Args)]
+#[command(mut_arg("data", |arg| arg.required(false).required_unless_present("calibrate")))]
 pub(crate) struct Args {
     #[command(flatten)]
     source: SourceArgs,
@@ -24,6 +26,10 @@ pub(crate) struct Args {
     /// Also time what one would write by hand with rayon and the image crate, and print the ratio
     #[arg(long)]
     baseline: bool,
+    /// Instead, find out from which size on nvJPEG beats the CPU decoder on this machine, and print
+    /// the line for the pipeline file; takes no --data
+    #[arg(long, conflicts_with_all = ["data", "baseline"])]
+    calibrate: bool,
     /// Print one JSON object; its digest adds up those of the epochs, each of which is what
     /// `dump --epoch` prints for that epoch
     #[arg(long)]
@@ -39,11 +45,17 @@ struct Report {
     images_per_s: Vec<f64>,
     digests: Vec<Digest>,
     stages: Stats,
+    /// Where the pipeline ran.
+    device: String,
+    paths: Paths,
     peak_memory: Option<u64>,
     baseline: Option<Vec<f64>>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.calibrate {
+        return calibrate::run(args.batch.device, args.source.threads(), args.json);
+    }
     let spec = args.source.pipeline.spec()?;
     let options = args.batch.options(&args.source);
     let mut loader = args.source.open(&spec, &options)?;
@@ -89,6 +101,8 @@ fn measure(args: &Args, loader: &mut Loader) -> Result<Report> {
         digests.push(digest);
     }
     Ok(Report {
+        device: loader.gpu().map_or_else(|| "cpu".into(), |gpu| gpu.to_string()),
+        paths: Paths::of(loader),
         threads: loader.threads(),
         batch_size: args.batch.batch_size,
         samples,
@@ -105,7 +119,7 @@ fn files(args: &Args, spec: &Spec, loader: &Loader) -> Result<Vec<PathBuf>> {
     if let ReaderKind::Cifar10 { .. } = spec.reader.kind {
         bail!("--baseline reads image files, and this pipeline reads CIFAR-10's binaries");
     }
-    let root = open::roots(&args.source.data, &spec.reader.kind)?.swap_remove(0);
+    let root = open::roots(args.source.data(), &spec.reader.kind)?.swap_remove(0);
     Ok((0..loader.samples()).map(|id| root.join(loader.place(id))).collect())
 }
 
@@ -136,7 +150,7 @@ fn to_json(args: &Args, report: &Report) -> serde_json::Value {
     let mut object = json!({
         "forebay": env!("CARGO_PKG_VERSION"),
         "pipeline": args.source.pipeline.name(),
-        "device": "cpu",
+        "device": report.device,
         "threads": report.threads,
         "batch_size": report.batch_size,
         "samples": report.samples,
@@ -152,6 +166,7 @@ fn to_json(args: &Args, report: &Report) -> serde_json::Value {
         "decoder_warnings": warnings,
         "peak_memory_bytes": report.peak_memory,
     });
+    object["decoded"] = report.paths.to_json();
     if let Some(rates) = &report.baseline {
         object["baseline"] = json!({
             "images_per_s": round(rates),
@@ -162,9 +177,9 @@ fn to_json(args: &Args, report: &Report) -> serde_json::Value {
 }
 
 fn to_text(report: &Report) -> String {
-    let Report { threads, batch_size, samples, images_per_s, .. } = report;
+    let Report { threads, batch_size, samples, images_per_s, device, .. } = report;
     let mut text = format!(
-        "{samples} samples an epoch, batches of {batch_size}, on the CPU with {threads} threads\n\n"
+        "{samples} samples an epoch, batches of {batch_size}, on {device} with {threads} threads\n\n"
     );
     let mut line = |name: &str, value: &str| text += &format!("{name:<12}{value:>12}\n");
     line("", "images/s");
@@ -191,6 +206,7 @@ fn to_text(report: &Report) -> String {
             "most of the work is to {name}; that is where a faster epoch must come from\n"
         );
     }
+    text += &report.paths.to_text();
     if report.stages.grown_slots > 0 {
         text +=
             &format!("{} batch slots were made beside the usual ones\n", report.stages.grown_slots);

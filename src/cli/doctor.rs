@@ -1,8 +1,11 @@
 //! `forebay doctor`: what this machine and this build can do, and why.
 
 use anyhow::Result;
+use forebay::decoder::nvjpeg::{Library, Nvjpeg};
 use forebay::device::cpu::Cpu;
-use forebay::device::images::IMAGES;
+use forebay::device::cuda::{Driver, Gpu, architectures};
+use forebay::device::images::{IMAGES, Image, NVRTC, Resources};
+use forebay::device::{Choice, Kernel};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::io::{Write, stdout};
@@ -33,17 +36,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         kernels(),
         jpeg(),
         formats(),
-        gpu(),
+        driver(),
+        gpus(),
+        nvrtc(),
         gpu_kernels(),
+        nvjpeg(),
+        mixed(),
         trainer(),
         libtorch(),
     ];
     let mut out = stdout().lock();
     if args.json {
-        let object: Map<String, Value> = findings
+        let mut object: Map<String, Value> = findings
             .into_iter()
             .map(|f| (f.name.to_string(), json!({ "value": f.value, "why": f.why })))
             .collect();
+        object.insert("gpu_kernels".into(), resources());
         writeln!(out, "{}", Value::Object(object))?;
     } else {
         for Finding { name, value, why } in findings {
@@ -102,25 +110,117 @@ fn formats() -> Finding {
     )
 }
 
-fn gpu() -> Finding {
-    let driver = Path::new("/proc/driver/nvidia/version").exists();
-    let seen = if driver { "an NVIDIA driver is there, but " } else { "" };
-    let why = format!(
-        "{seen}this version has no GPU device yet: \"mixed\" pipelines run on the CPU, with the same bytes"
-    );
-    finding("gpu", "not used", why)
+fn driver() -> Finding {
+    match Driver::probe() {
+        Err(error) => finding("driver", "absent", error.to_string()),
+        Ok(driver) => {
+            let (major, minor) = driver.version();
+            let why = match driver.check_version() {
+                Ok(()) => "new enough for the kernels of this build".to_string(),
+                Err(error) => error.to_string(),
+            };
+            finding("driver", format!("CUDA {major}.{minor}"), why)
+        }
+    }
+}
+
+fn gpus() -> Finding {
+    let Ok(driver) = Driver::probe() else {
+        return finding("gpus", "none", "without a driver none can be seen");
+    };
+    let describe = |ordinal| match driver.gpu(ordinal) {
+        Err(error) => error.to_string(),
+        Ok(Gpu { ordinal, name, capability: (major, minor), memory }) => {
+            format!("cuda:{ordinal} {name}, {major}.{minor}, {} MiB", memory >> 20)
+        }
+    };
+    let gpus: Vec<String> = (0..driver.devices()).map(describe).collect();
+    let chosen = match Choice::Cuda(0).open() {
+        Ok(Some(cuda)) => {
+            let images =
+                Kernel::ALL.map(|kernel| format!("{} {}", kernel.name(), cuda.image(kernel)));
+            format!("--device auto takes cuda:0 ({})", images.join(", "))
+        }
+        Ok(None) => "--device auto takes the CPU".into(),
+        Err(error) => format!("--device auto takes the CPU: {error}"),
+    };
+    finding("gpus", gpus.join("; "), chosen)
+}
+
+fn nvrtc() -> Finding {
+    match NVRTC {
+        Some(version) => finding("nvrtc", version, "compiled the kernels for GPUs in this program"),
+        None => finding(
+            "nvrtc",
+            "not found",
+            "the build found none, so there are no kernels for GPUs; `make build` brings it, or \
+             set CUDA_HOME",
+        ),
+    }
 }
 
 fn gpu_kernels() -> Finding {
-    let mut archs: Vec<&str> = IMAGES.iter().map(|image| image.arch).collect();
-    archs.dedup();
+    let archs: Vec<&str> = architectures().collect();
     if archs.is_empty() {
-        let why = "the build found no NVRTC; `make build` brings it, or set CUDA_HOME";
-        return finding("cubins", "none", why);
+        return finding("cubins", "none", "without NVRTC there are none");
     }
-    let why =
-        "GPU kernels compiled by NVRTC at build time, kept in this program for its GPU device";
+    let most = |of: fn(&Resources) -> u32| {
+        IMAGES.iter().filter_map(Image::resources).map(|r| of(&r)).max().unwrap_or(0)
+    };
+    let why = format!(
+        "machine code, and PTX that newer GPUs compile; at most {} registers a thread, no spills: \
+         --json has each",
+        most(|r| r.registers)
+    );
+    let spills = most(|r| r.spill_stores + r.spill_loads);
+    let why = if spills == 0 { why } else { why.replace("no spills", "some spills") };
     finding("cubins", archs.join(", "), why)
+}
+
+fn nvjpeg() -> Finding {
+    let library = match Library::open() {
+        Err(error) => return finding("nvjpeg", "not found", error.to_string()),
+        Ok(library) => library,
+    };
+    let [major, minor, patch] = library.version();
+    let why = match Choice::Cuda(0).open() {
+        Ok(Some(cuda)) => match cuda.bind() {
+            Ok(_bound) => Nvjpeg::new(library).description(),
+            Err(error) => error.to_string(),
+        },
+        _ => format!("{}; without a GPU it is not used", library.path().display()),
+    };
+    finding("nvjpeg", format!("{major}.{minor}.{patch}"), why)
+}
+
+/// What a pipeline with `device = "mixed"` comes to here.
+fn mixed() -> Finding {
+    match Choice::Cuda(0).open() {
+        Ok(Some(_)) => finding(
+            "mixed",
+            "nvJPEG and libjpeg-turbo",
+            "large baseline JPEGs go to nvJPEG, all others to the CPU; `forebay bench` counts both \
+             and says why",
+        ),
+        _ => finding("mixed", "libjpeg-turbo", "no GPU that can be used"),
+    }
+}
+
+/// Every kernel for every architecture, as NVRTC's log tells of it.
+fn resources() -> Value {
+    let row = |image: &Image| {
+        let r = image.resources();
+        json!({
+            "kernel": image.kernel,
+            "arch": image.arch,
+            "bytes": image.code.len(),
+            "registers": r.map(|r| r.registers),
+            "stack": r.map(|r| r.stack),
+            "spill_stores": r.map(|r| r.spill_stores),
+            "spill_loads": r.map(|r| r.spill_loads),
+        })
+    };
+    IMAGES.iter().map(row).collect()
 }
 
 fn trainer() -> Finding {

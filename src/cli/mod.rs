@@ -5,6 +5,7 @@
 
 mod baseline;
 mod bench;
+mod calibrate;
 mod check;
 mod digest;
 mod doctor;
@@ -13,6 +14,7 @@ mod explain;
 mod export;
 mod npy;
 mod open;
+mod paths;
 mod preview;
 mod progress;
 mod sheet;

@@ -62,8 +62,8 @@ impl PipelineArgs {
 #[derive(clap::Args)]
 pub(crate) struct SourceArgs {
     /// Directory that holds labels.txt, or train/ and valid/ that do (then train/ is taken)
-    #[arg(long, value_name = "DIR")]
-    pub(crate) data: PathBuf,
+    #[arg(long, value_name = "DIR", required = true)]
+    data: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) pipeline: PipelineArgs,
     /// Seed of the order and of every draw, instead of the pipeline's
@@ -78,11 +78,21 @@ pub(crate) struct SourceArgs {
 }
 
 impl SourceArgs {
+    /// The data directory. A command that can do without it does not ask for it then.
+    pub(crate) fn data(&self) -> &Path {
+        self.data.as_deref().expect("required by the command line")
+    }
+
+    /// Worker threads; 0: one a core.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.map_or(0, usize::from)
+    }
+
     /// Options of one process over the whole list, in batches of `batch_size`.
     pub(crate) fn options(&self, batch_size: usize) -> Options {
         Options {
             batch_size,
-            threads: self.threads.map_or(0, usize::from),
+            threads: self.threads(),
             seed: self.seed,
             follow_links: self.follow_links,
             ..Options::default()
@@ -91,7 +101,7 @@ impl SourceArgs {
 
     /// Opens `spec` over the data directory.
     pub(crate) fn open(&self, spec: &Spec, options: &Options) -> Result<Loader> {
-        let roots = roots(&self.data, &spec.reader.kind)?;
+        let roots = roots(self.data(), &spec.reader.kind)?;
         let loader = Loader::open(spec, &roots[0], options)
             .map_err(|e| e.in_pipeline(self.pipeline.name()))?;
         if spec.reader.kind == ReaderKind::Folders {
@@ -119,7 +129,7 @@ pub(crate) struct BatchArgs {
     pub(crate) batch_size: usize,
     /// Where to run: auto, cpu, or cuda:N
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
-    device: Choice,
+    pub(crate) device: Choice,
     /// This process's share of each epoch: R of N, R from 0
     #[arg(long, value_name = "R/N", default_value = "0/1")]
     shard: Shard,

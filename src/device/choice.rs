@@ -26,7 +26,9 @@ impl Choice {
     pub fn open(self) -> Result<Option<Arc<Cuda>>> {
         match self {
             Choice::Cpu => Ok(None),
-            Choice::Cuda(ordinal) => Cuda::open(ordinal).map(Some).map_err(|e| self.with_way_out(e)),
+            Choice::Cuda(ordinal) => {
+                Cuda::open(ordinal).map(Some).map_err(|e| self.with_way_out(e))
+            }
             Choice::Auto => Ok(Cuda::open(0).ok()),
         }
     }

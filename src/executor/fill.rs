@@ -9,8 +9,8 @@ use super::gpu::{Engine, Stage};
 use super::ring::{Lease, Size};
 use crate::error::Result;
 use std::cell::UnsafeCell;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The slot of a batch in the making.
 pub(super) struct Fill {
@@ -98,11 +98,7 @@ impl Fill {
         }
     }
 
-    fn room(
-        &self,
-        sizes: &dyn Fn(usize) -> Size,
-        engine: Option<&Arc<Engine>>,
-    ) -> Result<&Room> {
+    fn room(&self, sizes: &dyn Fn(usize) -> Size, engine: Option<&Arc<Engine>>) -> Result<&Room> {
         let room = self.room.get_or_init(|| {
             // SAFETY: OnceLock runs one initialiser at a time, and never again after the first
             // that returned; the caller holds a seat, so `retire` has not taken the slot.

@@ -65,9 +65,8 @@ impl Worker {
         let mut frame: Option<Frame> = None;
         match content {
             Content::Encoded => {
-                let way = engine.map_or(Route::Cpu(Reason::NoGpu), |engine| {
-                    route(&self.file, engine.rule())
-                });
+                let way = engine
+                    .map_or(Route::Cpu(Reason::NoGpu), |engine| route(&self.file, engine.rule()));
                 match way {
                     Route::Nvjpeg(found) => frame = Some(found),
                     Route::Cpu(reason) => {

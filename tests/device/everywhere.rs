@@ -269,4 +269,3 @@ fn devices_that_are_not_there(_: Device) {
     assert!(error.starts_with("--device cuda:99: no GPU cuda:99: this machine has "), "{error}");
     assert!(error.contains("cuda:0") && error.contains("--device cpu"), "{error}");
 }
-

@@ -24,10 +24,8 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 /// With hazards that only the stand-in acts out.
-pub(crate) const SOFT: &[Test] = &[
-    ("nvjpeg_orders_and_hazards", orders_and_hazards),
-    ("nvjpeg_failing_calls", failing_calls),
-];
+pub(crate) const SOFT: &[Test] =
+    &[("nvjpeg_orders_and_hazards", orders_and_hazards), ("nvjpeg_failing_calls", failing_calls)];
 
 /// The largest difference between nvJPEG's pixels and the CPU decoder's, in levels of 255, and the
 /// largest mean over an image: README's bound.
@@ -44,7 +42,8 @@ fn picture(width: usize, height: usize, seed: usize) -> Vec<u8> {
 
 pub(crate) fn jpeg(width: usize, height: usize, seed: usize, subsamp: Subsamp) -> Vec<u8> {
     let pixels = picture(width, height, seed);
-    let image = Image { pixels: &pixels[..], width, pitch: 3 * width, height, format: PixelFormat::RGB };
+    let image =
+        Image { pixels: &pixels[..], width, pitch: 3 * width, height, format: PixelFormat::RGB };
     let mut compressor = Compressor::new().unwrap();
     compressor.set_quality(85).unwrap();
     compressor.set_subsamp(subsamp).unwrap();
@@ -235,7 +234,10 @@ fn orders_and_hazards(device: Device) {
         drop(loader);
         soft.assert_as(before, &format!("seed {seed}, hazards {:#x}", hazards[which]));
     }
-    println!("    images decoded again on the CPU, by hazard: {:x?}", hazards.iter().zip(&retried).collect::<Vec<_>>());
+    println!(
+        "    images decoded again on the CPU, by hazard: {:x?}",
+        hazards.iter().zip(&retried).collect::<Vec<_>>()
+    );
     let happened = |bits: u32| hazards.iter().zip(&retried).any(|(h, n)| h & bits != 0 && *n > 0);
     assert!(happened(hazard::SKIP) && happened(hazard::PARTIAL) && happened(hazard::FAIL_IMAGES));
     soft.configure(Config::default());

@@ -36,7 +36,8 @@ pub(crate) fn command(program: &Path) -> Result<Command, String> {
     let lib = place.join("lib64");
     std::fs::create_dir_all(&lib).map_err(|e| format!("{}: {e}", lib.display()))?;
     // One library under the two names that programs look for.
-    for link in [place.join("libcuda.so"), place.join("libcuda.so.1"), lib.join("libnvjpeg.so.13")] {
+    for link in [place.join("libcuda.so"), place.join("libcuda.so.1"), lib.join("libnvjpeg.so.13")]
+    {
         let _ = std::fs::remove_file(&link);
         std::os::unix::fs::symlink(&library, &link).map_err(|e| e.to_string())?;
     }
@@ -259,7 +260,11 @@ fn the_steady_state(device: Device) {
             let before = soft.report();
             let batches = loader.epoch(number).map(|b| consumer.queue(b.unwrap()).unwrap()).count();
             let after = soft.report();
-            (batches as u64, after.allocations - before.allocations, after.host_waits - before.host_waits)
+            (
+                batches as u64,
+                after.allocations - before.allocations,
+                after.host_waits - before.host_waits,
+            )
         };
         // Which slot gets the largest batch differs from epoch to epoch.
         for number in 0..8 {

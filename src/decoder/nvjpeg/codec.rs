@@ -164,7 +164,8 @@ impl Codec {
         // SAFETY: each was made by this library, and is destroyed once.
         let state = self.state.take().map(|s| unsafe { self.library.functions.state_destroy(s) });
         // SAFETY: as above.
-        let stream = self.stream.take().map(|s| unsafe { self.library.functions.stream_destroy(s) });
+        let stream =
+            self.stream.take().map(|s| unsafe { self.library.functions.stream_destroy(s) });
         if [state, stream].into_iter().flatten().any(|result| result.is_err()) {
             // What may still live belongs to the handle, which is left alone with it.
             self.handle = None;

@@ -161,7 +161,7 @@ impl Nvjpeg {
         match self.hardware.hardware_info() {
             Ok((0, _)) => format!("{library}, no hardware decoder"),
             Ok((engines, cores)) => {
-                format!("{library}, hardware decoder of {engines} engines with {cores} cores each")
+                format!("{library}, hardware decoder (engines: {engines}, cores of each: {cores})")
             }
             Err(failure) => format!("{library}, hardware decoder unknown ({failure})"),
         }

@@ -82,7 +82,9 @@ impl Driver {
         if ordinal >= self.devices {
             let text = match self.devices {
                 1 => format!("no GPU cuda:{ordinal}: this machine has one, cuda:0"),
-                n => format!("no GPU cuda:{ordinal}: this machine has {n}, cuda:0 to cuda:{}", n - 1),
+                n => {
+                    format!("no GPU cuda:{ordinal}: this machine has {n}, cuda:0 to cuda:{}", n - 1)
+                }
             };
             return Err(missing(text));
         }

@@ -41,10 +41,9 @@ impl DeviceMemory {
         // Where twice as much is not to be had, what is needed may be.
         let (address, capacity) = match allocate(doubled) {
             Ok(address) => (address, doubled),
-            Err(e) if e.kind() == ErrorKind::Limit && least < doubled => (
-                allocate(least).map_err(|e| self.describe(e, least))?,
-                least,
-            ),
+            Err(e) if e.kind() == ErrorKind::Limit && least < doubled => {
+                (allocate(least).map_err(|e| self.describe(e, least))?, least)
+            }
             Err(e) => return Err(self.describe(e, doubled)),
         };
         (self.address, self.capacity) = (address, capacity);

@@ -55,7 +55,10 @@ impl ForeignStream {
 impl Stream {
     /// A new one. Needs the context.
     pub fn new(cuda: &Arc<Cuda>) -> Result<Self> {
-        let raw = check("cuStreamCreate", result::stream::create(result::stream::StreamKind::NonBlocking))?;
+        let raw = check(
+            "cuStreamCreate",
+            result::stream::create(result::stream::StreamKind::NonBlocking),
+        )?;
         Ok(Stream { cuda: cuda.clone(), raw })
     }
 
@@ -138,7 +141,14 @@ impl Stream {
         // SAFETY: the function takes one parameter, which the driver only reads; the rest is the
         // caller's promise.
         let status = unsafe {
-            result::launch_kernel(function, (blocks, 1, 1), (threads, 1, 1), 0, self.raw, &mut params)
+            result::launch_kernel(
+                function,
+                (blocks, 1, 1),
+                (threads, 1, 1),
+                0,
+                self.raw,
+                &mut params,
+            )
         };
         check("cuLaunchKernel", status)
     }

@@ -39,11 +39,7 @@ impl Arena {
     /// All of `memory`, which stays where it is until the pieces are gathered: the slot that owns
     /// it is the job's, and nobody else reaches it.
     pub(super) fn new(memory: &PinnedMemory) -> Self {
-        Arena {
-            start: memory.start(),
-            capacity: memory.capacity(),
-            next: AtomicUsize::new(0),
-        }
+        Arena { start: memory.start(), capacity: memory.capacity(), next: AtomicUsize::new(0) }
     }
 
     /// Copies `bytes` to a place of their own.

@@ -176,11 +176,7 @@ impl Submit {
 impl DeviceThread {
     /// Opens streams, uploads the plan, looks for nvJPEG where `mixed` says to, and starts the
     /// thread.
-    pub(super) fn start(
-        setup: &Setup,
-        program: &Program,
-        limits: Limits,
-    ) -> Result<DeviceThread> {
+    pub(super) fn start(setup: &Setup, program: &Program, limits: Limits) -> Result<DeviceThread> {
         let cuda = &setup.cuda;
         let bound = cuda.bind()?;
         let (upload, compute) = (Stream::new(cuda)?, Stream::new(cuda)?);

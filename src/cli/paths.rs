@@ -1,0 +1,53 @@
+//! Which decoder took each image, and why: what a loader has counted.
+
+use forebay::loader::{GpuStats, Loader};
+use serde_json::{Value, json};
+
+/// A snapshot.
+pub(crate) struct Paths {
+    /// Images that nvJPEG got, and what it is; `None` without a GPU.
+    gpu: Option<(GpuStats, String)>,
+    /// Images for the CPU: name and words of the reason, and how many.
+    cpu: Vec<(&'static str, String, u64)>,
+}
+
+impl Paths {
+    pub(crate) fn of(loader: &Loader) -> Self {
+        let gpu = loader.gpu_stats().zip(loader.nvjpeg().map(str::to_string));
+        let cpu = loader.cpu_decoded().into_iter();
+        Paths { gpu, cpu: cpu.map(|(r, count)| (r.name(), r.to_string(), count)).collect() }
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let reasons = self.cpu.iter().map(|(name, _, count)| (name.to_string(), json!(count)));
+        let mut object = json!({ "cpu": Value::Object(reasons.collect()) });
+        if let Some((stats, nvjpeg)) = &self.gpu {
+            object["nvjpeg"] = json!({
+                "library": nvjpeg,
+                "hardware": stats.hardware,
+                "single": stats.single,
+                "failed_then_cpu": stats.retried,
+            });
+            object["memory_grown"] = json!(stats.grown);
+        }
+        object
+    }
+
+    /// Nothing where there is nothing to tell: without a GPU the CPU decodes everything.
+    pub(crate) fn to_text(&self) -> String {
+        let Some((stats, nvjpeg)) = &self.gpu else { return String::new() };
+        let mut text = format!("\nwho decoded ({nvjpeg})\n");
+        let mut line = |name: &str, count: u64, why: &str| {
+            if count > 0 {
+                text += &format!("{name:<12}{count:>12}  {why}\n");
+            }
+        };
+        line("nvJPEG", stats.hardware, "by the chip's JPEG engine");
+        line("nvJPEG", stats.single, "one by one");
+        for (_, why, count) in &self.cpu {
+            line("CPU", *count, why);
+        }
+        line("CPU", stats.retried, "again, since nvJPEG failed at them");
+        text
+    }
+}
