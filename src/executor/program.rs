@@ -36,6 +36,8 @@ pub struct Program {
     cpu: Cpu,
     /// Threads a block, where kernels run by their GPU entry.
     grid: Option<u32>,
+    /// Whether a sample's sizes or faults depend on its draws.
+    drawn_sizes: bool,
     /// Tells programs apart, so that a scratch resolved by one is not run by another.
     number: u64,
 }
@@ -82,11 +84,24 @@ impl Program {
             }
         };
         let number = PROGRAMS.fetch_add(1, Ordering::Relaxed);
+        // A canvas grows by a drawn angle; a step that can fail, under a predicate, fails only for
+        // those that take it. A gather that keeps the size fails at sides above MAX_SIDE alone.
+        let drawn = |step: &program::Step| {
+            let guarded = step.guard != program::NO_GUARD;
+            match step.kind {
+                program::STEP_AFFINE => step.flags & program::FLAG_GROW != 0,
+                program::STEP_CROP => guarded || step.height.max(step.width) as u32 > MAX_SIDE,
+                program::STEP_POINT => guarded && step.flags & program::FLAG_IMAGE != 0,
+                _ => false,
+            }
+        };
+        let drawn_sizes = plan.steps.iter().any(drawn);
         Program {
             outputs: plan.outputs.iter().map(describe).collect(),
             plan,
             cpu,
             grid: None,
+            drawn_sizes,
             number,
         }
     }
@@ -192,6 +207,17 @@ impl Program {
         };
         let text = format!("{text} (decoded size {width}x{height})");
         Error::new(ErrorKind::Shape, text).at_step(&self.plan.names[name])
+    }
+
+    /// Whether `scratch` holds the sizes, and the absence of faults, of every sample whose decoded
+    /// image has `width` columns and `height` rows: a sample of that size was resolved last, and
+    /// no draw decides about a size.
+    pub fn knows_sizes(&self, scratch: &Scratch, width: u32, height: u32) -> bool {
+        let same = |image: &Image| (image.width as u32, image.height as u32) == (width, height);
+        !self.drawn_sizes
+            && width.max(height) <= MAX_SIDE
+            && scratch.ready == Some(self.number)
+            && scratch.images.first().is_some_and(same)
     }
 
     /// Rows and columns of an output of the resolved sample.

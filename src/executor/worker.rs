@@ -86,7 +86,10 @@ impl Worker {
             None => (self.pixels.width(), self.pixels.height()),
         };
         let program = &shared.program;
-        program.resolve(&mut self.scratch, key.seed, key.epoch, key.id, width, height)?;
+        // A GPU resolves for itself: the host needs the sizes alone, to lay out memory.
+        if engine.is_none() || !program.knows_sizes(&self.scratch, width, height) {
+            program.resolve(&mut self.scratch, key.seed, key.epoch, key.id, width, height)?;
+        }
         for (image, cell) in sizes.iter().enumerate() {
             let (height, width) = program.image_size(&self.scratch, image);
             cell.store(Size { height, width }.pack(), Relaxed);

@@ -1,4 +1,5 @@
 //! The driver, if there is one. Probing opens no context and never panics.
+#![allow(unsafe_code)]
 
 use super::check;
 use crate::device::images::{IMAGES, NVRTC};

@@ -3,6 +3,7 @@
 //! Both kinds grow and never shrink: doubled when they are too small, so that nothing is allocated
 //! once the largest content has been seen. Growing and dropping are for the owner, who knows that no
 //! work that uses the memory is under way (the driver waits for such work all the same).
+#![allow(unsafe_code)]
 
 use super::{Cuda, check};
 use crate::error::{Error, ErrorKind, Result};

@@ -1,4 +1,5 @@
 //! What happens when: streams, events, and the work that is put on them.
+#![allow(unsafe_code)]
 
 use super::{Cuda, Kernel, check};
 use crate::error::Result;
