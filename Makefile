@@ -38,6 +38,7 @@ train: build ## a ResNet-18 on CIFAR-10 (CIFAR10=DIR, else data/, else downloade
 
 test: setup ## all tests; the Python comparisons too once test-python has made their environment
 	@$(if $(INTERPRETER),build/setup.sh ptx)
+	cargo test --release -p softgpu
 	cargo test $(CARGO_FLAGS) --no-fail-fast
 	@if [ -e $(PYTHON)/complete ]; then $(MAKE) test-python; \
 	else echo "skipped: $(or $(COMPARISONS),tests/python) (type make test-python once to have them)"; fi
@@ -55,10 +56,11 @@ test-sanitize: setup ## the kernels under AddressSanitizer and UBSan, over rando
 	@cargo test $(CARGO_FLAGS) --test kernels sanitize -- --nocapture
 
 lint: setup ## formatting, clippy without, with default and with all features, documentation
-	cargo fmt --check
+	cargo fmt --all --check
 	cargo clippy --release --all-targets --no-default-features -- -D warnings
 	cargo clippy --release --all-targets -- -D warnings
 	cargo clippy --release --all-targets --all-features -- -D warnings
+	cargo clippy --release --all-targets -p softgpu -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --all-features
 
 bench: build ## images a second, beside a plain CPU pipeline in the same process

@@ -101,7 +101,6 @@ const UNSAFE: &[&str] = &[
     "device/cuda/memory.rs",
     "device/cuda/mod.rs",
     "device/cuda/order.rs",
-    "device/mod.rs",
     "executor/fill.rs",
     "executor/gpu/arena.rs",
     "executor/gpu/slot.rs",

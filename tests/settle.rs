@@ -7,7 +7,7 @@ mod common;
 use common::pixels;
 use forebay::decoder::{Orientation, Pixels};
 use forebay::device::cpu::Cpu;
-use forebay::device::{Device, Kernel};
+use forebay::device::Kernel;
 use forebay::graph::program::{Decoded, Fault, SettleArgs};
 
 const PATTERN: u32 = 0xC35A_A53C;

@@ -1,7 +1,7 @@
 //! The CPU: the kernel sources compiled for the host, at the best instruction set level it has.
 #![allow(unsafe_code)]
 
-use super::{Device, Kernel};
+use super::Kernel;
 use std::ffi::c_void;
 use std::ops::Range;
 
@@ -86,7 +86,7 @@ impl Cpu {
     /// Runs the entry as a GPU would start it, thread by thread: `blocks` blocks of `threads`.
     ///
     /// # Safety
-    /// As [`Device::launch`], for all samples that `args` holds.
+    /// As [`Cpu::launch`], for all samples that `args` holds.
     pub unsafe fn launch_grid(
         &self,
         kernel: Kernel,
@@ -102,14 +102,18 @@ impl Cpu {
         // SAFETY: the caller's promise is the kernel's precondition.
         unsafe { entry(args, blocks, threads) }
     }
-}
 
-impl Device for Cpu {
-    fn name(&self) -> String {
+    /// For people: `cpu (x86-64-v3)`.
+    pub fn name(&self) -> String {
         format!("cpu ({})", self.level)
     }
 
-    unsafe fn launch(&self, kernel: Kernel, args: *const c_void, samples: Range<u32>) {
+    /// Runs `kernel` for a range of samples.
+    ///
+    /// # Safety
+    /// `args` points to the structure that the kernel declares, every pointer in it is valid for the
+    /// samples of the range, and what the kernel writes is not otherwise used meanwhile.
+    pub unsafe fn launch(&self, kernel: Kernel, args: *const c_void, samples: Range<u32>) {
         let entry = match kernel {
             Kernel::Settle => self.settle,
             Kernel::Resolve => self.resolve,

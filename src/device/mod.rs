@@ -1,9 +1,8 @@
 //! Where kernels run: memory, order and launch, never an operator.
 //!
 //! A device knows kernels by name and their arguments as bytes, so that a new operator or kernel
-//! structure changes nothing here.
-
-#![allow(unsafe_code)] // `launch` is an unsafe method; nothing here calls it.
+//! structure changes nothing here. There is no trait over the two: the CPU runs a sample at once on
+//! the thread that decoded it, a GPU a batch through streams, and nothing is written over both.
 
 mod choice;
 pub mod cpu;
@@ -11,9 +10,6 @@ pub mod cuda;
 pub mod images;
 
 pub use choice::Choice;
-
-use std::ffi::c_void;
-use std::ops::Range;
 
 /// The kernels of `kernels/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,18 +34,4 @@ impl Kernel {
             Kernel::Augment => "augment",
         }
     }
-}
-
-/// A place where kernels run.
-pub trait Device: Send + Sync {
-    /// For people: `cpu (x86-64-v3)`.
-    fn name(&self) -> String;
-
-    /// Runs `kernel` for a range of samples.
-    ///
-    /// # Safety
-    /// `args` points to the structure that the kernel declares, every pointer in it is valid on
-    /// this device for the samples of the range until the launch has run, and what the kernel
-    /// writes is not otherwise used meanwhile.
-    unsafe fn launch(&self, kernel: Kernel, args: *const c_void, samples: Range<u32>);
 }

@@ -3,7 +3,7 @@
 
 use crate::decoder::Pixels;
 use crate::device::cpu::Cpu;
-use crate::device::{Device, Kernel};
+use crate::device::Kernel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::plan::Plan;
 use crate::graph::primitive::Extent;
@@ -297,7 +297,7 @@ impl Program {
     }
 
     /// # Safety
-    /// As [`Device::launch`], for one sample.
+    /// As [`Cpu::launch`], for one sample.
     unsafe fn launch(&self, kernel: Kernel, args: *const std::ffi::c_void, blocks: u32) {
         match self.grid {
             // SAFETY: the caller's promise.

@@ -294,7 +294,7 @@ fn out_of_memory(device: Device) {
     soft.configure(Config { memory: 8 << 20, ..Config::default() });
     let outcome = open(device, Deliver::Host, &course(), &samples, &options)
         .and_then(|mut loader| epoch(&mut loader, 0));
-    let error = outcome.err().expect("a batch of 3 MiB, four of them at once");
+    let error = outcome.expect_err("a batch of 3 MiB, four of them at once");
     assert_eq!(error.kind(), ErrorKind::Limit);
     assert!(error.to_string().contains("batch size"), "{error}");
     soft.assert_as(before, "out of memory");

@@ -2,7 +2,7 @@
 //! that the host's kernels run on it where it happens to lie, and the interpreter where it is put.
 
 use forebay::device::cpu::Cpu;
-use forebay::device::{Device, Kernel};
+use forebay::device::Kernel;
 
 /// Where the interpreter puts it: `BASE` of run.py.
 const BASE: u64 = 1 << 16;
