@@ -6,8 +6,8 @@ mod common;
 
 use common::pixels;
 use forebay::decoder::{Orientation, Pixels};
-use forebay::device::cpu::Cpu;
 use forebay::device::Kernel;
+use forebay::device::cpu::Cpu;
 use forebay::graph::program::{Decoded, Fault, SettleArgs};
 
 const PATTERN: u32 = 0xC35A_A53C;

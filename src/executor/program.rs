@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use crate::decoder::Pixels;
-use crate::device::cpu::Cpu;
 use crate::device::Kernel;
+use crate::device::cpu::Cpu;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::plan::Plan;
 use crate::graph::primitive::Extent;

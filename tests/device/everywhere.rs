@@ -250,10 +250,10 @@ fn a_consumer_on_the_gpu(device: Device) {
     let options = Options { prefetch: 1, ..options(4) };
     let mut cpu = open(CPU, Deliver::Host, &course(), &samples, &options).unwrap();
     let mut loader = open(device, Deliver::Device, &course(), &samples, &options).unwrap();
-    let mut consumer = Consumer::new();
-    let mut expected = Vec::new();
     let cuda = forebay::device::cuda::Cuda::open(0).unwrap();
     let bound = cuda.bind().unwrap();
+    let mut consumer = Consumer::new(&cuda).unwrap();
+    let mut expected = Vec::new();
     for number in 0..3 {
         for batch in loader.epoch(number) {
             consumer.queue(batch.unwrap()).unwrap();

@@ -15,6 +15,7 @@ mod graphs;
 
 mod everywhere;
 mod nvjpeg;
+mod program;
 mod soft;
 mod source;
 
@@ -49,7 +50,7 @@ impl Device {
 type Test = (&'static str, fn(Device));
 
 fn tests(device: Device) -> Vec<Test> {
-    let mut tests = everywhere::TESTS.to_vec();
+    let mut tests = [everywhere::TESTS, program::TESTS].concat();
     if device.is_gpu() {
         tests.extend(everywhere::GPU);
         tests.extend(nvjpeg::TESTS);

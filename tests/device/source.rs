@@ -3,10 +3,12 @@
 
 use crate::Device;
 use cudarc::driver::sys;
+use forebay::device::cuda::{Cuda, PinnedMemory};
 use forebay::graph::spec::Spec;
 use forebay::loader::{Batch, Deliver, ForeignStream, Loader, Options};
 use forebay::reader::{Content, Reader};
 use forebay::{Error, ErrorKind, Result};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -107,64 +109,75 @@ pub(crate) fn epoch(loader: &mut Loader, epoch: u32) -> Result<Vec<Read>> {
 /// A consumer that works on the GPU as libtorch does: everything it does goes on the legacy default
 /// stream, and it drops a batch as soon as the last work on it is queued.
 ///
-/// The copies are the work. They may run long after `queue` has returned.
+/// Its work is copies into pinned memory, which may run long after `queue` has returned (those into
+/// other memory would not). Its context is current.
 pub(crate) struct Consumer {
-    copies: Vec<Copy>,
+    memory: PinnedMemory,
+    used: usize,
+    batches: Vec<Queued>,
 }
 
-struct Copy {
+struct Queued {
     ids: Vec<i64>,
-    expected_labels: Vec<i64>,
     labels: Vec<i64>,
-    outputs: Vec<(Vec<usize>, Vec<u8>)>,
+    /// Where in `memory` the labels and the outputs go.
+    labels_at: usize,
+    outputs: Vec<(Vec<usize>, Range<usize>)>,
 }
 
 impl Consumer {
-    pub(crate) fn new() -> Self {
-        Consumer { copies: Vec::new() }
+    pub(crate) fn new(cuda: &Arc<Cuda>) -> Result<Self> {
+        let mut memory = PinnedMemory::new(cuda);
+        memory.reserve(512 << 10, 0)?;
+        Ok(Consumer { memory, used: 0, batches: Vec::new() })
     }
 
-    /// Queues the reading of `batch` and drops it. The loader's context is current, since a
-    /// consumer's own is the same.
+    /// Queues the reading of `batch` and drops it.
     pub(crate) fn queue(&mut self, batch: Batch) -> Result<()> {
         batch.lend(ForeignStream::LEGACY)?;
-        let mut copy = Copy {
-            ids: batch.ids().to_vec(),
-            expected_labels: batch.labels().to_vec(),
-            labels: vec![-1; batch.len()],
-            outputs: Vec::new(),
-        };
         let labels = batch.device_labels().expect("it is on a GPU");
-        download(copy.labels.as_mut_ptr().cast(), labels, 8 * batch.len())?;
+        let labels_at = self.download(labels, 8 * batch.len())?.start;
+        let mut outputs = Vec::new();
         for name in batch.outputs() {
             let tensor = batch.device_output(name).expect("it is on a GPU");
             let len = tensor.shape.iter().product::<usize>() * tensor.dtype.size();
-            let mut bytes = vec![0; len];
-            download(bytes.as_mut_ptr(), tensor.address, len)?;
-            copy.outputs.push((tensor.shape.to_vec(), bytes));
+            outputs.push((tensor.shape.to_vec(), self.download(tensor.address, len)?));
         }
-        self.copies.push(copy);
+        let (ids, labels) = (batch.ids().to_vec(), batch.labels().to_vec());
+        self.batches.push(Queued { ids, labels, labels_at, outputs });
         Ok(())
     }
 
-    /// Waits for the stream and gives what was read.
-    pub(crate) fn finish(mut self) -> Result<Vec<Read>> {
-        // SAFETY: the legacy stream of the current context.
-        let status = unsafe { sys::cuStreamSynchronize(std::ptr::null_mut()) };
-        check("cuStreamSynchronize", status)?;
-        let read = |copy: Copy| {
-            assert_eq!(copy.labels, copy.expected_labels, "labels on the GPU");
-            Read { ids: copy.ids, labels: copy.labels, outputs: copy.outputs }
+    fn download(&mut self, from: u64, len: usize) -> Result<Range<usize>> {
+        let at = self.used;
+        self.used += len.next_multiple_of(8);
+        assert!(self.used <= self.memory.capacity(), "the consumer's memory is full");
+        // SAFETY: pinned memory of `self`, each copy its own part, which nobody touches before
+        // `finish` has waited; `from` is a lent batch's output of that length.
+        let status = unsafe {
+            let to = self.memory.start().add(at);
+            sys::cuMemcpyDtoHAsync_v2(to.cast(), from, len, std::ptr::null_mut())
         };
-        Ok(std::mem::take(&mut self.copies).into_iter().map(read).collect())
+        check("cuMemcpyDtoHAsync", status)?;
+        Ok(at..at + len)
     }
-}
 
-/// Copies into memory that is freed before they have run would write into somebody else's.
-impl Drop for Consumer {
-    fn drop(&mut self) {
-        // SAFETY: as in `finish`.
-        unsafe { sys::cuStreamSynchronize(std::ptr::null_mut()) };
+    /// Waits for the stream and gives what was read.
+    pub(crate) fn finish(self) -> Result<Vec<Read>> {
+        // SAFETY: the legacy stream of the current context.
+        check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(std::ptr::null_mut()) })?;
+        let bytes = self.memory.bytes(self.used);
+        let read = |batch: &Queued| {
+            let labels = &bytes[batch.labels_at..][..8 * batch.ids.len()];
+            assert_eq!(bytemuck::cast_slice::<u8, i64>(labels), batch.labels, "labels on the GPU");
+            let outputs = batch.outputs.iter();
+            Read {
+                ids: batch.ids.clone(),
+                labels: batch.labels.clone(),
+                outputs: outputs.map(|(s, at)| (s.clone(), bytes[at.clone()].to_vec())).collect(),
+            }
+        };
+        Ok(self.batches.iter().map(read).collect())
     }
 }
 
@@ -173,11 +186,4 @@ fn check(call: &str, status: sys::CUresult) -> Result<()> {
         sys::CUresult::CUDA_SUCCESS => Ok(()),
         status => Err(Error::new(ErrorKind::Device, format!("{call}: {status:?}"))),
     }
-}
-
-fn download(to: *mut u8, from: u64, len: usize) -> Result<()> {
-    // SAFETY: `to` has room and stays where it is (a vector's own memory, which `Consumer` keeps
-    // and does not touch until it has waited); `from` is a lent batch's output of that length.
-    let status = unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), from, len, std::ptr::null_mut()) };
-    check("cuMemcpyDtoHAsync", status)
 }

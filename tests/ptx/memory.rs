@@ -1,8 +1,8 @@
 //! Device memory laid out once, with addresses that count from its start, and launches over it: so
 //! that the host's kernels run on it where it happens to lie, and the interpreter where it is put.
 
-use forebay::device::cpu::Cpu;
 use forebay::device::Kernel;
+use forebay::device::cpu::Cpu;
 
 /// Where the interpreter puts it: `BASE` of run.py.
 const BASE: u64 = 1 << 16;

@@ -45,7 +45,6 @@ pub(super) fn lay_out(engine: &Engine, job: &Job, slot: &mut Slot) -> Result<Lai
     let slot = device.as_deref_mut().expect("staged by the first sample");
     let laid_out = reserve(engine, job, slot)?;
     write(job, slot, &laid_out, ids, labels)?;
-    slot.labels = slot.device_tables.address() + laid_out.tables.labels as u64;
     Ok(laid_out)
 }
 
@@ -116,6 +115,7 @@ fn reserve(engine: &Engine, job: &Job, slot: &mut DeviceSlot) -> Result<LaidOut>
             }
         }
     }
+    grow(slot.labels.reserve(samples * 8)?);
     grow(slot.work.reserve(work.len())?);
     grow(slot.words.reserve(samples * 8, 0)?);
     let tables = BatchTables::new(samples, plan.images().len(), images.len());

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What a slot owns where a pipeline runs on a GPU.
 ///
 /// Four orders keep its uses apart. `ready` of the slot's last batch has happened, on the host's
-/// word, before anything of the slot but `outputs` is written again ([`DeviceSlot::come_round`]); the
-/// kernels wait for `uploaded`; the consumer's stream waits for `ready`; and the kernels that write
-/// `outputs` wait for `released`, which the consumer's stream records when the batch is dropped.
+/// word, before anything of the slot but what the consumer reads is written again ([`DeviceSlot::come_round`]); the
+/// kernels wait for `uploaded`; the consumer's stream waits for `ready`; and what writes `outputs` and
+/// `labels` waits for `released`, which the consumer's stream records when the batch is dropped.
 pub(in crate::executor) struct DeviceSlot {
     pub(super) engine: Arc<Engine>,
     /// Decoded pixels on their way up.
@@ -34,6 +34,7 @@ pub(in crate::executor) struct DeviceSlot {
     /// Resolved programs, status words, images between passes.
     pub(super) work: DeviceMemory,
     pub(super) outputs: Vec<DeviceMemory>,
+    pub(super) labels: DeviceMemory,
     /// The outputs on the host, where batches are delivered there.
     pub(super) host_outputs: Vec<PinnedMemory>,
     pub(super) uploaded: Event,
@@ -44,8 +45,6 @@ pub(in crate::executor) struct DeviceSlot {
     pub(super) flying: Option<usize>,
     /// Whether `decoded` holds the pattern wherever nvJPEG may write.
     pub(super) blank: bool,
-    /// Where the labels of the current batch lie on the GPU.
-    pub(super) labels: u64,
     /// The stream that the current batch was lent to.
     lent: Mutex<Option<ForeignStream>>,
     /// Whether `released` was recorded for a batch whose outputs may still be read.
@@ -70,6 +69,7 @@ impl DeviceSlot {
             upright: device(),
             work: device(),
             outputs: (0..engine.outputs.len()).map(|_| device()).collect(),
+            labels: device(),
             host_outputs: (0..engine.outputs.len()).map(|_| pinned()).collect(),
             uploaded: Event::new(cuda)?,
             settled: Event::new(cuda)?,
@@ -77,7 +77,6 @@ impl DeviceSlot {
             released: Event::new(cuda)?,
             flying: None,
             blank: true,
-            labels: 0,
             lent: Mutex::new(None),
             in_use: false,
             engine: engine.clone(),
@@ -152,7 +151,7 @@ impl DeviceSlot {
 
     /// Address on the GPU of the labels of the current batch.
     pub(in crate::executor) fn labels(&self) -> u64 {
-        self.labels
+        self.labels.address()
     }
 
     /// N of `cuda:N`.

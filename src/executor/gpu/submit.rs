@@ -204,8 +204,11 @@ impl Submitter {
             engine.compute.wait(&slot.released)?;
             slot.in_use = false;
         }
-        let status = run_passes(&engine, job, slot, laid_out)?;
         let (samples, plan) = (job.len(), job.program().plan());
+        let labels = &slot.tables.bytes(laid_out.tables.len)[laid_out.tables.labels..];
+        // SAFETY: pinned memory as above. The labels' place is the consumer's until now.
+        unsafe { engine.compute.upload(slot.labels.address(), &labels[..samples * 8]) }?;
+        let status = run_passes(&engine, job, slot, laid_out)?;
         // SAFETY: there is room for two words a sample and, on the host, for each output; both are
         // read after `ready`. What is filled is the slot's own.
         unsafe {
