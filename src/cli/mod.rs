@@ -7,6 +7,7 @@ mod baseline;
 mod bench;
 mod calibrate;
 mod check;
+mod classes;
 mod digest;
 mod doctor;
 mod dump;

@@ -1,5 +1,6 @@
 //! The arguments that commands share, and opening what they name.
 
+use super::classes::report_folders;
 use anyhow::{Context, Result, bail};
 use clap::builder::NonEmptyStringValueParser;
 use forebay::device::Choice;
@@ -104,20 +105,8 @@ impl SourceArgs {
         let roots = roots(self.data(), &spec.reader.kind)?;
         let loader = Loader::open(spec, &roots[0], options)
             .map_err(|e| e.in_pipeline(self.pipeline.name()))?;
-        if spec.reader.kind == ReaderKind::Folders {
-            report_folders(&loader);
-        }
+        report_folders(spec, &loader);
         Ok(loader)
-    }
-}
-
-/// Tells which label each folder got, since no list says so, and what is odd about them.
-fn report_folders(loader: &Loader) {
-    let classes =
-        loader.classes().iter().enumerate().map(|(label, name)| format!("{label} {name}"));
-    eprintln!("forebay: classes: {}", classes.collect::<Vec<_>>().join(", "));
-    for warning in loader.warnings() {
-        eprintln!("forebay: note: {warning}");
     }
 }
 

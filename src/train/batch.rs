@@ -3,65 +3,98 @@
 
 use super::torch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader::Batch;
-use crate::tensor::{DType, TensorView};
+use crate::loader::{Batch, ForeignStream};
+use crate::tensor::{DType, Layout};
 use tch::{Device, Kind, Tensor};
 
-/// Calls `f` with the batch's images, (N, 3, H, W) f32, and its N labels, all below `classes`.
+/// Calls `f` with the batch's images, (N, 3, H, W) f32, and its N labels, all below `classes`, on
+/// the device where the batch lies.
 ///
 /// The tensors lie in the batch's own memory. `f` leaves behind nothing that refers to them: no
-/// clone and no graph in which they are saved. Places that were filled (`last_batch = "pad"`) are
-/// left out, which takes a copy; `f` is not called where none is left.
+/// clone and no graph in which they are saved. On a GPU the work that reads them may still be under
+/// way when this returns; the batch may be dropped all the same. Places that were filled
+/// (`last_batch = "pad"`) are left out; `f` is not called where none is left.
 pub(super) fn lend(
     batch: &Batch,
     classes: i64,
     f: impl FnOnce(&Tensor, &Tensor) -> Result<()>,
 ) -> Result<()> {
     check_labels(batch, classes)?;
-    let view = batch.images();
-    let shape = image_shape(&view)?;
-    // SAFETY: `view.bytes` holds shape's product of f32 (checked by `image_shape`), on a 64-byte
-    // boundary, and `labels` as many i64 as it is long. Both outlive the tensors: those drop at the
-    // end of this call, `batch` is borrowed for all of it, and `f` keeps nothing. Nobody writes
-    // through the tensors: a model only reads its input.
+    // libtorch puts its work on the legacy default stream, where nobody has told it otherwise.
+    batch.lend(ForeignStream::LEGACY)?;
+    let memory = Memory::of(batch)?;
+    let samples = batch.labels().len() as i64;
+    // SAFETY: `memory.images` holds shape's product of f32 (`Memory::of`), and `memory.labels` as
+    // many i64 as there are samples, both on boundaries of
+    // their types and on `memory.device`. The tensors
+    // drop at the end of this call, for all of which `batch` is borrowed, and `f` keeps nothing.
+    // Nobody writes through them: a model only reads its input.
+    //
+    // On a GPU, kernels that `f` queued may read the memory after that. They are on the stream that
+    // the batch was lent to, behind its wait for the batch, and when the batch is dropped its slot
+    // records `released` behind them there: nothing writes or frees the memory before that has
+    // happened. What libtorch puts on streams of its own it joins with this one.
     let (images, labels) = unsafe {
         (
-            blob(view.bytes.as_ptr(), &shape, Kind::Float)?,
-            blob(batch.labels().as_ptr().cast(), &[batch.labels().len() as i64], Kind::Int64)?,
+            blob(memory.images, &memory.shape, Kind::Float, memory.device)?,
+            blob(memory.labels, &[samples], Kind::Int64, memory.device)?,
         )
     };
-    if batch.valid().iter().all(|valid| *valid) {
-        return f(&images, &labels);
+    // The sampler fills the places at the end of an epoch, so that those to keep come first.
+    let kept = batch.valid().iter().take_while(|valid| **valid).count() as i64;
+    let first = |tensor: &Tensor| tensor.f_narrow(0, 0, kept).map_err(torch);
+    match kept {
+        0 => Ok(()),
+        _ => f(&first(&images)?, &first(&labels)?),
     }
-    let kept: Vec<i64> = (0..).zip(batch.valid()).filter(|(_, v)| **v).map(|(i, _)| i).collect();
-    if kept.is_empty() {
-        return Ok(());
+}
+
+/// Where a batch lies.
+struct Memory {
+    device: Device,
+    images: *const u8,
+    /// N, 3, H and W.
+    shape: [i64; 4],
+    labels: *const u8,
+}
+
+impl Memory {
+    /// Refuses images that are not (N, 3, H, W) f32.
+    fn of(batch: &Batch) -> Result<Self> {
+        let (Some(images), Some(labels)) = (batch.device_images(), batch.device_labels()) else {
+            let view = batch.images();
+            return Ok(Memory {
+                device: Device::Cpu,
+                images: view.bytes.as_ptr(),
+                shape: image_shape(view.shape, view.dtype)?,
+                labels: batch.labels().as_ptr().cast(),
+            });
+        };
+        Ok(Memory {
+            device: Device::Cuda(images.ordinal as usize),
+            images: images.address as *const u8,
+            shape: image_shape(images.shape, images.dtype)?,
+            labels: labels as *const u8,
+        })
     }
-    let kept = Tensor::f_from_slice(&kept).map_err(torch)?;
-    let select = |tensor: &Tensor| tensor.f_index_select(0, &kept).map_err(torch);
-    f(&select(&images)?, &select(&labels)?)
 }
 
 /// # Safety
 /// As for `Tensor::f_from_blob`: the tensor and what is made from it by view must not outlive `data`.
-unsafe fn blob(data: *const u8, shape: &[i64], kind: Kind) -> Result<Tensor> {
+unsafe fn blob(data: *const u8, shape: &[i64], kind: Kind, device: Device) -> Result<Tensor> {
     // SAFETY: the caller's promise; no strides means dense rows, as batches have.
-    unsafe { Tensor::f_from_blob(data, shape, &[], kind, Device::Cpu) }.map_err(torch)
+    unsafe { Tensor::f_from_blob(data, shape, &[], kind, device) }.map_err(torch)
 }
 
-fn image_shape(view: &TensorView<'_>) -> Result<[i64; 4]> {
-    match *view.shape {
-        [n, 3, height, width]
-            if view.as_f32().is_some_and(|v| v.len() == n * 3 * height * width) =>
-        {
+fn image_shape(shape: &[usize], dtype: DType) -> Result<[i64; 4]> {
+    match *shape {
+        [n, 3, height, width] if dtype == DType::F32 => {
             Ok([n, 3, height, width].map(|size| size as i64))
         }
         _ => Err(Error::spec(format!(
-            "the trainer takes batches of (N, 3, H, W) f32, and this pipeline gives {:?} {}; \
-             end it with normalize, layout = \"{}\" and dtype = \"{}\"",
-            view.shape,
-            view.dtype,
-            crate::tensor::Layout::Chw.name(),
+            "the trainer takes batches of (N, 3, H, W) f32, and this pipeline gives {shape:?} \
+             {dtype}; end it with normalize, layout = \"{}\" and dtype = \"{}\"",
+            Layout::Chw.name(),
             DType::F32,
         ))),
     }

@@ -1,7 +1,7 @@
 //! Loss and accuracy over many batches, and the clock of a pass over the data.
 
 use std::time::{Duration, Instant};
-use tch::{Kind, TchError, Tensor, no_grad};
+use tch::{Device, Kind, TchError, Tensor, no_grad};
 
 /// Means over the samples seen.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,16 +21,11 @@ pub struct Meter {
     samples: u64,
 }
 
-impl Default for Meter {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Meter {
-    /// A meter that has seen nothing.
-    pub fn new() -> Self {
-        Meter { loss: Tensor::from(0_f64), right: Tensor::from(0_i64), samples: 0 }
+    /// A meter that has seen nothing, for logits on `device`.
+    pub fn new(device: Device) -> Result<Self, TchError> {
+        let zero = |kind| Tensor::f_zeros([0; 0], (kind, device));
+        Ok(Meter { loss: zero(Kind::Double)?, right: zero(Kind::Int64)?, samples: 0 })
     }
 
     /// Adds a batch: its mean `loss`, (N, classes) `logits` and N `labels`. Keeps no graph.
@@ -46,7 +41,7 @@ impl Meter {
         })
     }
 
-    /// The means so far; not a number before the first sample.
+    /// The means so far; not a number before the first sample. Waits for the device.
     pub fn read(&self) -> Result<Metrics, TchError> {
         let samples = self.samples as f64;
         let right = self.right.f_int64_value(&[])? as f64;
@@ -124,7 +119,7 @@ mod tests {
 
     #[test]
     fn batches_weigh_by_their_samples() {
-        let mut meter = Meter::new();
+        let mut meter = Meter::new(Device::Cpu).unwrap();
         assert!(meter.read().unwrap().loss.is_nan());
         let logits = |values: &[f32]| Tensor::from_slice(values).view((-1, 2));
         let mut add = |loss: f32, values: &[f32], labels: &[i64]| {

@@ -1,10 +1,11 @@
 //! The trainer: a ResNet-18 on libtorch, fed by the loader. The only place that names `tch`.
 //!
-//! [`run::run`] is the training loop and reads top to bottom; the model, the metrics, the way a
-//! batch becomes tensors and the file it all ends in have a module each.
+//! [`run::run`] is the training loop and reads top to bottom; the model, the metrics, where it all
+//! computes, the way a batch becomes tensors and the file it ends in have a module each.
 
 mod batch;
 pub mod checkpoint;
+pub mod device;
 pub mod metrics;
 pub mod resnet;
 pub mod run;

@@ -2,6 +2,7 @@
 
 use super::batch::lend;
 use super::checkpoint::{Meta, Store};
+use super::device::Device;
 use super::metrics::{Clock, Meter, Metrics, Times};
 use super::resnet::{ResNet18, Stem};
 use super::{step, torch};
@@ -14,6 +15,8 @@ use tch::nn::{Adam, OptimizerConfig, VarStore};
 /// What a user chooses about a run.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// Where to compute. The loaders' batches lie there.
+    pub device: Device,
     /// Passes over the training samples.
     pub epochs: u32,
     /// Adam's learning rate.
@@ -49,7 +52,9 @@ pub enum Event<'a> {
         parameters: usize,
         /// The model's classes.
         classes: i64,
-        /// Threads of libtorch.
+        /// What computes.
+        device: &'a str,
+        /// Threads of libtorch on the CPU.
         torch_threads: i32,
     },
     /// After each batch.
@@ -106,7 +111,11 @@ pub struct Summary {
 /// Trains a ResNet-18 with Adam on cross-entropy. Keeps the newest weights in `store`.
 ///
 /// When `stop` becomes true the step under way is finished and the weights are saved. Two runs with
-/// the same data, options and seed leave the same weights to the bit, on one kind of processor.
+/// the same data, options and seed leave the same weights to the bit on one kind of processor; on a
+/// GPU, some of cuDNN's kernels add in an order that nobody promises.
+///
+/// On a GPU the loop queues work and goes on; it waits for the device where it reads the metrics and
+/// saves, and the loader where one of its slots comes round.
 pub fn run(
     options: &Options,
     data: &mut Data,
@@ -125,11 +134,13 @@ pub fn run(
         tch::set_num_threads(threads);
     }
     let torch_threads = tch::get_num_threads();
-    let variables = VarStore::new(tch::Device::Cpu);
+    let device = options.device.torch();
+    let mut variables = VarStore::new(tch::Device::Cpu);
     let model = ResNet18::new(&variables.root(), options.stem, classes).map_err(torch)?;
+    tch::no_grad(|| variables.set_device(device));
     let mut optimizer = Adam::default().build(&variables, options.learning_rate).map_err(torch)?;
     let parameters = variables.trainable_variables().iter().map(tch::Tensor::numel).sum();
-    tell(Event::Start { parameters, classes, torch_threads });
+    tell(Event::Start { parameters, classes, device: options.device.name(), torch_threads });
 
     let save = |epoch, step: usize| {
         let version = env!("CARGO_PKG_VERSION").to_string();
@@ -150,7 +161,7 @@ pub fn run(
     let mut summary = Summary::default();
     for epoch in 0..options.epochs {
         // Train.
-        let mut meter = Meter::new();
+        let mut meter = Meter::new(device).map_err(torch)?;
         let mut clock = Clock::start();
         let mut done = 0;
         let mut batches: Box<dyn Iterator<Item = Result<Rc<Batch>>>> = match &held {
@@ -170,14 +181,16 @@ pub fn run(
             })?;
             clock.count(batch.len());
             done += 1;
+            // Reading waits for the device, so that the last step's time is that of the whole pass.
             let log = done % options.log_every.max(1) == 0 || done == steps;
+            let metrics = log.then(|| meter.read()).transpose().map_err(torch)?;
             tell(Event::Step(&Step {
                 validating: false,
                 epoch: epoch + 1,
                 step: done,
                 steps,
                 times: clock.read(),
-                metrics: log.then(|| meter.read()).transpose().map_err(torch)?,
+                metrics,
             }));
         }
         drop(batches);
@@ -193,7 +206,7 @@ pub fn run(
         let train_metrics = meter.read().map_err(torch)?;
 
         // Validate.
-        let mut meter = Meter::new();
+        let mut meter = Meter::new(device).map_err(torch)?;
         let mut clock = Clock::start();
         if let Some(valid) = valid {
             let steps = valid.len();
@@ -219,12 +232,13 @@ pub fn run(
         }
         // Metrics of a part would pass for those of the whole.
         let whole = valid.is_some() && !stopped();
+        let valid_metrics = whole.then(|| meter.read()).transpose().map_err(torch)?;
         let valid_times = clock.read();
         summary.valid_times += valid_times;
         tell(Event::Epoch(&Epoch {
             epoch: epoch + 1,
             train: train_metrics,
-            valid: whole.then(|| meter.read()).transpose().map_err(torch)?,
+            valid: valid_metrics,
             train_times,
             valid_times,
         }));

@@ -5,6 +5,8 @@
 #[path = "../softgpu/src/control.rs"]
 #[allow(dead_code, unreachable_pub)] // The package has its part, too.
 pub(crate) mod control;
+#[path = "../common/softgpu.rs"]
+mod softgpu;
 
 use crate::everywhere::{KEEP, course, cropped};
 use crate::source::{Consumer, Read, Sample, epoch, open, planar};
@@ -17,9 +19,9 @@ use forebay::graph::spec::{Arg, Condition, Spec};
 use forebay::loader::{Deliver, Options};
 use forebay::{ErrorKind, Result};
 use libloading::Library;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
+
+pub(crate) use softgpu::command;
 
 pub(crate) const TESTS: &[Test] = &[
     ("every_order_gives_the_same_bytes", every_order_gives_the_same_bytes),
@@ -28,46 +30,6 @@ pub(crate) const TESTS: &[Test] = &[
     ("out_of_memory", out_of_memory),
     ("drivers_and_gpus_that_do_not_suit", drivers_and_gpus_that_do_not_suit),
 ];
-
-/// Builds the software driver and gives a command that runs `program` on it.
-pub(crate) fn command(program: &Path) -> Result<Command, String> {
-    let library = library(program)?;
-    let place = std::env::temp_dir().join(format!("forebay-softgpu-{}", std::process::id()));
-    let lib = place.join("lib64");
-    std::fs::create_dir_all(&lib).map_err(|e| format!("{}: {e}", lib.display()))?;
-    // One library under the two names that programs look for.
-    for link in [place.join("libcuda.so"), place.join("libcuda.so.1"), lib.join("libnvjpeg.so.13")]
-    {
-        let _ = std::fs::remove_file(&link);
-        std::os::unix::fs::symlink(&library, &link).map_err(|e| e.to_string())?;
-    }
-    let mut command = Command::new(program);
-    let old = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
-    command.env("LD_LIBRARY_PATH", format!("{}:{old}", place.display()));
-    command.env("CUDA_HOME", &place);
-    Ok(command)
-}
-
-/// The library, made anew where cargo is at hand: `make test` and `cargo test` set its path.
-fn library(program: &Path) -> Result<PathBuf, String> {
-    // Tests lie in target/release/deps, and in a bundle beside the library.
-    let release = program.parent().and_then(Path::parent).expect("a program lies in a folder");
-    if let Some(cargo) = std::env::var_os("CARGO") {
-        let mut build = Command::new(cargo);
-        build.current_dir(env!("CARGO_MANIFEST_DIR"));
-        let target = release.parent().expect("target/release");
-        build.args(["build", "--release", "--quiet", "-p", "softgpu", "--target-dir"]).arg(target);
-        let status = build.status().map_err(|e| e.to_string())?;
-        if !status.success() {
-            return Err(format!("{build:?}: {status}"));
-        }
-    }
-    let beside = program.with_file_name("libsoftgpu.so");
-    [release.join("libsoftgpu.so"), beside]
-        .into_iter()
-        .find(|path| path.exists())
-        .ok_or_else(|| "libsoftgpu.so is not there; build it with cargo build -p softgpu".into())
-}
 
 /// The driver's control calls, of the library that the loader has opened for forebay.
 pub(crate) struct Soft {

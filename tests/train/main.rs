@@ -2,8 +2,11 @@
 #![cfg(feature = "train")]
 
 mod checkpoint;
+mod device;
 mod model;
 mod program;
+#[path = "../common/softgpu.rs"]
+mod softgpu;
 #[path = "../../src/train/mod.rs"]
 #[allow(dead_code, unreachable_pub)] // Tests of parts use a part.
 mod train;

@@ -5,8 +5,8 @@ use crate::train::metrics::{Meter, Metrics};
 use crate::train::resnet::Stem;
 use crate::train::step;
 use crate::{batch, meta, model, seeded};
-use tch::Tensor;
 use tch::nn::{Adam, OptimizerConfig, VarStore};
+use tch::{Device, Tensor};
 
 /// tests/data/resnet18.json holds what torchvision makes of the same seed;
 /// `tests/python/test_resnet.py` writes it and holds torchvision to it.
@@ -43,7 +43,7 @@ fn the_same_seed_gives_torchvisions_logits_and_losses() {
     let mut optimizer = Adam::default().build(&variables, 1e-6).unwrap();
     let losses: Vec<f64> = (0..5)
         .map(|_| {
-            let mut meter = Meter::new();
+            let mut meter = Meter::new(Device::Cpu).unwrap();
             step::train(&model, &mut optimizer, &images, &labels, &mut meter).unwrap();
             meter.read().unwrap().loss
         })
@@ -70,7 +70,7 @@ fn some_steps(seed: i64) -> (Vec<Metrics>, Vec<u8>) {
     tch::set_num_threads(2);
     let (variables, model) = model(Stem::Imagenet, 10);
     let mut optimizer = Adam::default().build(&variables, 1e-3).unwrap();
-    let mut meter = Meter::new();
+    let mut meter = Meter::new(Device::Cpu).unwrap();
     let (images, labels) = batch(32, 10);
     let mut curve = Vec::new();
     for _ in 0..4 {
@@ -98,7 +98,7 @@ fn evaluating_changes_nothing_and_training_learns() {
     let mut optimizer = Adam::default().build(&variables, 1e-3).unwrap();
     let (images, labels) = batch(8, 4);
     let evaluate = || {
-        let mut meter = Meter::new();
+        let mut meter = Meter::new(Device::Cpu).unwrap();
         step::evaluate(&model, &images, &labels, &mut meter).unwrap();
         meter.read().unwrap()
     };
@@ -106,7 +106,7 @@ fn evaluating_changes_nothing_and_training_learns() {
     assert_eq!(before, evaluate());
     let mut last = before;
     for _ in 0..15 {
-        let mut meter = Meter::new();
+        let mut meter = Meter::new(Device::Cpu).unwrap();
         step::train(&model, &mut optimizer, &images, &labels, &mut meter).unwrap();
         last = meter.read().unwrap();
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use tempfile::TempDir;
 
 /// A directory with train/ of `train` shapes and valid/ of `valid`.
-fn shapes(train: u64, valid: u64) -> TempDir {
+pub(crate) fn shapes(train: u64, valid: u64) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let jpeg = Jpeg { quality: 90, subsampling: Subsampling::S420 };
     for (name, part, count) in [("train", Part::Train, train), ("valid", Part::Valid, valid)] {
@@ -24,28 +24,31 @@ fn shapes(train: u64, valid: u64) -> TempDir {
     dir
 }
 
-/// `forebay-train train --data DATA ARGS`.
+/// `forebay-train train --data DATA ARGS`, on the CPU where ARGS do not say otherwise.
 fn command(data: &Path, args: &str) -> Command {
     let mut command = Command::new(cargo_bin("forebay-train"));
     command.arg("train").arg("--data").arg(data).args(args.split_whitespace());
+    if !args.contains("--device") {
+        command.args(["--device", "cpu"]);
+    }
     // As `forebay train` starts it.
     command.env("OMP_WAIT_POLICY", "passive").current_dir(data);
     command
 }
 
-fn run(data: &TempDir, args: &str) -> Output {
+pub(crate) fn run(data: &TempDir, args: &str) -> Output {
     command(data.path(), args).output().unwrap()
 }
 
 /// What it printed, once it has succeeded.
-fn good(output: Output) -> String {
+pub(crate) fn good(output: Output) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// Its one line of complaint and exit status.
-fn complaint(output: Output) -> (Option<i32>, String) {
+pub(crate) fn complaint(output: Output) -> (Option<i32>, String) {
     let stderr = String::from_utf8(output.stderr).unwrap();
     let lines: Vec<_> = stderr.lines().filter(|line| line.contains("error")).collect();
     assert_eq!(lines.len(), 1, "{stderr}");
@@ -54,7 +57,7 @@ fn complaint(output: Output) -> (Option<i32>, String) {
 }
 
 /// The number behind `key=` in the line of an epoch.
-fn told(line: &str, key: &str) -> f64 {
+pub(crate) fn told(line: &str, key: &str) -> f64 {
     let word = line.split_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
     word.unwrap_or_else(|| panic!("no {key} in {line}")).parse().unwrap()
 }
@@ -75,7 +78,10 @@ fn the_curve_and_the_weights_follow_from_the_seed() {
         let lines: Vec<_> = stdout.lines().map(str::to_string).collect();
         assert_eq!(lines.len(), 3, "{stdout}");
         assert!(lines[1].starts_with("epoch 2/2 train_loss="), "{stdout}");
-        assert!(lines[2].starts_with("trained 2 epochs in "), "{stdout}");
+        assert!(
+            lines[2].starts_with("trained 2 epochs in ") && lines[2].contains(" s on the CPU: "),
+            "{stdout}"
+        );
         let curve = ["train_loss", "train_acc", "valid_loss", "valid_acc"];
         let curve = curve.map(|key| [told(&lines[0], key), told(&lines[1], key)]);
         (curve, fs::read(data.path().join(out).join(Store::LAST)).unwrap())
@@ -149,13 +155,32 @@ fn an_interrupt_finishes_the_step_and_saves() {
 }
 
 #[test]
+fn class_folders_are_told() {
+    let data = shapes(4, 2);
+    let (list, sorted) = (data.path().join("train"), data.path().join("sorted"));
+    for (image, class) in [(0, "dog"), (1, "cat"), (2, "dog"), (3, "cat")] {
+        let name = format!("{image}.jpg");
+        fs::create_dir_all(sorted.join(class)).unwrap();
+        fs::rename(list.join(&name), sorted.join(class).join(&name)).unwrap();
+    }
+    let pipeline = include_str!("../../pipelines/cifar10-valid.toml");
+    let folders =
+        pipeline.replace("kind = \"file\"\nfile_list = \"labels.txt\"", "kind = \"folders\"");
+    fs::write(data.path().join("folders.toml"), folders).unwrap();
+    let args = "--pipeline folders.toml --batch-size 2 --torch-threads 1";
+    let output = command(&sorted, args).current_dir(data.path()).output().unwrap();
+    let stderr = String::from_utf8(output.stderr.clone()).unwrap();
+    good(output);
+    assert!(stderr.contains("forebay: classes: 0 cat, 1 dog\n"), "{stderr}");
+}
+
+#[test]
 fn mistakes_are_told_in_one_line() {
     let data = shapes(4, 2);
     let failed = |args: &str, text: &str| {
         let (status, line) = complaint(run(&data, args));
         assert!(status == Some(1) && line.contains(text), "{args}: {line}");
     };
-    failed("--device cuda:1", "--device cuda:1: this build trains on the CPU only");
     failed("--classes 2", "but the model has 2 classes");
     failed("--pipeline none.toml", "none.toml: cannot");
     failed("--out valid/0.jpg", "valid/0.jpg: cannot create the directory");

@@ -1,6 +1,9 @@
 //! The `forebay-train` program: what `forebay train` starts. Results go to stdout, everything else
 //! to stderr. Exit status: 0 done, 1 failed, 2 wrong usage.
 
+#[path = "../../cli/classes.rs"]
+mod classes;
+mod device;
 mod screen;
 #[path = "../../cli/status.rs"]
 mod status;
@@ -13,12 +16,14 @@ mod train;
 use crate::train::checkpoint::Store;
 use crate::train::resnet::Stem;
 use crate::train::run::{self, Data, run};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Parser, Subcommand, ValueEnum};
+use classes::report_folders;
+use forebay::device::Choice;
 use forebay::error::{self, Error};
 use forebay::graph::file;
 use forebay::graph::spec::Spec;
-use forebay::loader::{self, Loader};
+use forebay::loader::{self, Deliver, Loader};
 use forebay::tensor;
 use screen::Screen;
 use status::{report, usage};
@@ -58,9 +63,12 @@ struct Args {
     /// Seed of the weights, the order and every draw [default: the pipeline's]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Where to train: auto, cpu, or cuda:N
-    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
-    device: Device,
+    /// Where to load and train: auto, cpu, or cuda:N
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: Choice,
+    /// Let convolutions and matrix products on a GPU compute in TF32, with 10 bits of mantissa
+    #[arg(long)]
+    tf32: bool,
     /// Where last.safetensors goes [default: the next runs/resnet18/version_N]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -106,22 +114,6 @@ enum StemName {
     Cifar,
 }
 
-/// The value of `--device`.
-#[derive(Clone, Copy)]
-enum Device {
-    Cpu,
-    Cuda(u32),
-}
-
-fn device(text: &str) -> Result<Device, &'static str> {
-    match text {
-        "auto" | "cpu" => Some(Device::Cpu),
-        "cuda" => Some(Device::Cuda(0)),
-        _ => text.strip_prefix("cuda:").and_then(|n| n.parse().ok()).map(Device::Cuda),
-    }
-    .ok_or("expected auto, cpu, or cuda:N with the number of a GPU")
-}
-
 fn learning_rate(text: &str) -> Result<f64, &'static str> {
     let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
     rate.ok_or("expected a number that is not negative, such as 0.001 or 1e-3")
@@ -146,15 +138,14 @@ fn main() -> ExitCode {
 
 /// Trains; whether to the end.
 fn train(args: &Args) -> Result<bool> {
-    if let Device::Cuda(n) = args.device {
-        bail!("--device cuda:{n}: this build trains on the CPU only; use --device cpu");
-    }
-    let mut data = open(args)?;
+    let place = device::open(args.device, args.tf32)?;
+    let mut data = open(args, place.loader)?;
     let store = match &args.out {
         Some(dir) => Store::open(dir)?,
         None => Store::next_version(Path::new("runs/resnet18"))?,
     };
     let options = run::Options {
+        device: place.torch.clone(),
         epochs: args.epochs,
         learning_rate: args.lr,
         stem: match args.stem {
@@ -174,7 +165,7 @@ fn train(args: &Args) -> Result<bool> {
 }
 
 /// Opens the training samples and, where there are any, those to validate on.
-fn open(args: &Args) -> Result<Data> {
+fn open(args: &Args, device: Choice) -> Result<Data> {
     let entries = args.data.read_dir();
     drop(entries.map_err(|e| Error::io("read the directory", &args.data, e)).context("--data")?);
     let split = |name| Some(args.data.join(name)).filter(|dir| dir.is_dir());
@@ -184,6 +175,8 @@ fn open(args: &Args) -> Result<Data> {
         seed: args.seed,
         limit,
         follow_links: args.follow_links,
+        device,
+        deliver: Deliver::Device,
         ..loader::Options::default()
     };
 
@@ -191,17 +184,13 @@ fn open(args: &Args) -> Result<Data> {
     let spec = pipeline(args.pipeline.as_deref(), built_in)?;
     let dir = split("train").unwrap_or_else(|| args.data.clone());
     let name = args.pipeline.as_deref().unwrap_or(Path::new("cifar10-train"));
-    let train =
-        Loader::open(&spec, &dir, &options(args.limit_train)).map_err(|e| e.in_pipeline(name))?;
+    let train = load(&spec, &dir, &options(args.limit_train), name)?;
 
     let built_in = include_str!("../../../pipelines/cifar10-valid.toml");
     let spec = pipeline(args.valid_pipeline.as_deref(), built_in)?;
     let dir = split("valid").or_else(|| args.valid_pipeline.as_ref().map(|_| args.data.clone()));
     let name = args.valid_pipeline.as_deref().unwrap_or(Path::new("cifar10-valid"));
-    let valid = dir
-        .map(|dir| Loader::open(&spec, &dir, &options(args.limit_valid)))
-        .transpose()
-        .map_err(|e| e.in_pipeline(name))?;
+    let valid = dir.map(|dir| load(&spec, &dir, &options(args.limit_valid), name)).transpose()?;
 
     match &valid {
         None => eprintln!("no valid/ in {}: training without validation", args.data.display()),
@@ -213,6 +202,13 @@ fn open(args: &Args) -> Result<Data> {
         Some(_) => {}
     }
     Ok(Data { train, valid })
+}
+
+/// `name`: what the pipeline's errors call it.
+fn load(spec: &Spec, dir: &Path, options: &loader::Options, name: &Path) -> Result<Loader> {
+    let loader = Loader::open(spec, dir, options).map_err(|e| e.in_pipeline(name))?;
+    report_folders(spec, &loader);
+    Ok(loader)
 }
 
 fn pipeline(path: Option<&Path>, built_in: &str) -> Result<Spec> {

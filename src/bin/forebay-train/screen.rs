@@ -12,6 +12,8 @@ pub(crate) struct Screen {
     epochs: u32,
     every: bool,
     bar: ProgressBar,
+    /// What computes.
+    device: String,
     /// Of this pass, as last read.
     metrics: Option<Metrics>,
     last_line: Instant,
@@ -28,16 +30,20 @@ impl Screen {
         let style = "{prefix} {wide_bar} {pos}/{len} {msg}";
         bar.set_style(ProgressStyle::with_template(style).expect("the template is right"));
         let now = Instant::now();
-        Screen { epochs, every, bar, metrics: None, last_line: now, start: now }
+        let device = String::new();
+        Screen { epochs, every, bar, device, metrics: None, last_line: now, start: now }
     }
 
     /// Shows an event of the run.
     pub(crate) fn show(&mut self, event: Event<'_>) {
         match event {
-            Event::Start { parameters, classes, torch_threads } => eprintln!(
-                "ResNet-18 of {parameters} parameters for {classes} classes, \
-                 on the CPU with {torch_threads} threads"
-            ),
+            Event::Start { parameters, classes, device, torch_threads } => {
+                self.device = device.to_string();
+                eprintln!(
+                    "ResNet-18 of {parameters} parameters for {classes} classes, on {device}; \
+                     libtorch has {torch_threads} threads"
+                );
+            }
             Event::Step(step) => self.step(step),
             Event::Epoch(epoch) => self.epoch(epoch),
         }
@@ -102,10 +108,11 @@ impl Screen {
         }
         let (epochs, times) = (summary.epochs, &summary.train_times);
         self.print(&format!(
-            "trained {epochs} epoch{} in {:.1} s: {:.0} images/s, {:.2}% of the time waiting for data; \
-             saved {saved}",
+            "trained {epochs} epoch{} in {:.1} s on {}: {:.0} images/s, {:.2}% of the time waiting for \
+             data; saved {saved}",
             if epochs == 1 { "" } else { "s" },
             self.start.elapsed().as_secs_f64(),
+            self.device,
             times.rate(),
             times.waiting() * 100.0
         ));
