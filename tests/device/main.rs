@@ -58,6 +58,7 @@ fn tests(device: Device) -> Vec<Test> {
     if device.soft {
         tests.extend(soft::TESTS);
         tests.extend(nvjpeg::SOFT);
+        tests.extend(program::SOFT);
     }
     tests
 }

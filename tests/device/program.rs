@@ -8,6 +8,9 @@ use std::process::Command;
 pub(crate) const TESTS: &[Test] =
     &[("the_program_gives_the_same_batches", same_batches), ("doctor_tells_of_the_gpu", doctor)];
 
+/// Where another nvJPEG than the software driver's is found, if any.
+pub(crate) const SOFT: &[Test] = &[("without_nvjpeg", without_nvjpeg)];
+
 /// Where cargo has built it, else beside this test, as in a bundle.
 fn program() -> PathBuf {
     let built = PathBuf::from(env!("CARGO_BIN_EXE_forebay"));
@@ -38,6 +41,24 @@ fn same_batches(device: Device) {
         assert_eq!(other["decoded"]["cpu"]["small"], 600);
         assert_eq!(other["decoded"]["nvjpeg"]["hardware"], 0);
     }
+}
+
+/// A GPU without an nvJPEG that starts: every image goes to the CPU, and the run says why.
+fn without_nvjpeg(_: Device) {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let export =
+        ["export", "shapes", "--to", data, "--train", "60", "--valid", "5", "--size", "80"];
+    assert!(Command::new(program()).args(export).output().unwrap().status.success());
+    let args = ["bench", "--json", "--data", data, "--epochs", "1"];
+    // What is left is the real library where one lies beside libtorch, and it finds no GPU.
+    let output = Command::new(program()).args(args).env_remove("CUDA_HOME").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(found["device"].as_str().unwrap().starts_with("cuda:0"), "{found}");
+    assert_eq!(found["decoded"]["cpu"]["no-nvjpeg"], 60, "{found}");
+    let why = found["decoded"]["nvjpeg"]["library"].as_str().unwrap();
+    assert!(why.contains("nvidia-nvjpeg") || why.contains("nvjpegCreateEx"), "{why}");
 }
 
 fn doctor(device: Device) {

@@ -44,7 +44,10 @@ pub struct Setup {
 /// What the threads of a GPU pipeline share.
 pub(super) struct Engine {
     cuda: Arc<Cuda>,
+    /// Three queues, so that the upload of a batch, nvJPEG's work on it and the kernels of the one
+    /// before run beside each other.
     upload: Stream,
+    decoding: Stream,
     compute: Stream,
     plan: PlanTables,
     outputs: Vec<OutputInfo>,
@@ -179,12 +182,14 @@ impl DeviceThread {
     pub(super) fn start(setup: &Setup, program: &Program, limits: Limits) -> Result<DeviceThread> {
         let cuda = &setup.cuda;
         let bound = cuda.bind()?;
-        let (upload, compute) = (Stream::new(cuda)?, Stream::new(cuda)?);
+        let (upload, decoding) = (Stream::new(cuda)?, Stream::new(cuda)?);
+        let compute = Stream::new(cuda)?;
         let plan = PlanTables::upload(cuda, &upload, program.plan())?;
         drop(bound);
         let engine = Arc::new(Engine {
             cuda: cuda.clone(),
             upload,
+            decoding,
             compute,
             plan,
             outputs: program.outputs().to_vec(),

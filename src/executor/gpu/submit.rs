@@ -77,7 +77,8 @@ impl Submitter {
 
     /// The slot goes back when nothing that was put on the GPU for it is under way.
     fn fail(&mut self, job: &Job, mut lease: Lease, error: Error) {
-        let quiet = [&self.engine.upload, &self.engine.compute].map(|stream| stream.synchronize());
+        let Engine { upload, decoding, compute, .. } = &*self.engine;
+        let quiet = [upload, decoding, compute].map(|stream| stream.synchronize());
         if quiet.iter().any(Result::is_err) {
             lease.leak();
         } else if let Some(slot) = &mut lease.device {
@@ -119,10 +120,10 @@ impl Submitter {
         let items: Vec<Item<'_>> = images.iter().map(item).collect();
         let nvjpeg = self.nvjpeg.as_mut().expect("images were routed to it");
         slot.blank = false;
-        let compute = &self.engine.compute;
+        let stream = &self.engine.decoding;
         // SAFETY: each place is the image's own part of the slot's memory, whose last readers are
         // done; the encoded bytes stay until `ready` has happened.
-        unsafe { nvjpeg.decode(&items, compute.raw(), &mut self.outcomes) };
+        unsafe { nvjpeg.decode(&items, stream.raw(), &mut self.outcomes) };
         for (image, outcome) in images.iter_mut().zip(&self.outcomes) {
             match outcome {
                 Outcome::Hardware => self.engine.count(|counts| &counts.hardware, 1),
@@ -131,7 +132,7 @@ impl Submitter {
             }
         }
 
-        compute.wait(&slot.uploaded)?;
+        stream.wait(&slot.uploaded)?;
         let base = slot.device_tables.address();
         let (entries, checks) = (base + tables.decoded as u64, base + tables.checks as u64);
         // Upright images are only looked at, which takes one block.
@@ -148,11 +149,11 @@ impl Submitter {
             };
             // SAFETY: the tables were uploaded, which the stream waits for; every place in them is
             // as large as the size beside it.
-            unsafe { compute.launch(Kernel::Settle, &args, count * tiles, PIXEL_THREADS) }?;
+            unsafe { stream.launch(Kernel::Settle, &args, count * tiles, PIXEL_THREADS) }?;
         }
         // SAFETY: there is room for two words a sample, which are read after `settled`.
-        unsafe { compute.download(slot.words.start(), checks, job.len() * 4) }?;
-        compute.record(&slot.settled)
+        unsafe { stream.download(slot.words.start(), checks, job.len() * 4) }?;
+        stream.record(&slot.settled)
     }
 
     /// Waits for nvJPEG and decodes what it failed at on the CPU, once each.
@@ -198,6 +199,7 @@ impl Submitter {
         if laid_out.images.is_empty() {
             engine.compute.wait(&slot.uploaded)?;
         } else {
+            // The host waits for nvJPEG, which has waited for the upload.
             self.retry(job, slot, &mut laid_out.images)?;
         }
         if slot.in_use {
