@@ -102,6 +102,9 @@ fn reserve(engine: &Engine, job: &Job, slot: &mut DeviceSlot) -> Result<LaidOut>
         match job.program().output_of(k) {
             Some(output) => {
                 let bytes = bytes_of(job.size(0, k), samples, element)?;
+                if bytes + TAIL > slot.outputs[output].capacity() {
+                    slot.take_back()?;
+                }
                 grow(slot.outputs[output].reserve(bytes + TAIL)?);
                 if engine.to_host {
                     grow(slot.host_outputs[output].reserve(bytes, 0)?);
@@ -114,6 +117,9 @@ fn reserve(engine: &Engine, job: &Job, slot: &mut DeviceSlot) -> Result<LaidOut>
                 }
             }
         }
+    }
+    if samples * 8 > slot.labels.capacity() {
+        slot.take_back()?;
     }
     grow(slot.labels.reserve(samples * 8)?);
     grow(slot.work.reserve(work.len())?);
@@ -136,10 +142,10 @@ fn write(
     let LaidOut { tables, images, between, .. } = laid_out;
     let (samples, plan) = (job.len(), job.program().plan());
     let bytes = slot.tables.bytes_mut(tables.len);
+    bytes[tables.checks..][..samples * 4].fill(0);
     let mut put = |at: usize, entry: &[u8]| bytes[at..][..entry.len()].copy_from_slice(entry);
     put(tables.ids, bytemuck::cast_slice(ids));
     put(tables.labels, bytemuck::cast_slice(labels));
-    put(tables.checks, &vec![0; samples * 4]);
     for (number, image) in images.iter().enumerate() {
         let &OnGpu { from, place: to, stored, turn, position, .. } = image;
         let (width, height) = (stored.width as i32, stored.height as i32);

@@ -144,6 +144,16 @@ impl DeviceSlot {
         Ok(())
     }
 
+    /// Waits, on the host, until no consumer reads what the last batch left: before such memory
+    /// grows, which frees it.
+    pub(super) fn take_back(&mut self) -> Result<()> {
+        if self.in_use {
+            self.released.synchronize()?;
+            self.in_use = false;
+        }
+        Ok(())
+    }
+
     /// Address on the GPU of an output of the current batch.
     pub(in crate::executor) fn output(&self, output: usize) -> u64 {
         self.outputs[output].address()
@@ -182,8 +192,6 @@ impl Drop for DeviceSlot {
         // context is lost, and with it the work.
         let _bound = self.engine.cuda.bind();
         let _ = self.landed();
-        if self.in_use {
-            let _ = self.released.synchronize();
-        }
+        let _ = self.take_back();
     }
 }

@@ -57,7 +57,11 @@ impl PlanTables {
         }
         // SAFETY: `host` is pinned and waits for the copy below; `memory` was made for it.
         unsafe { stream.upload(memory.address(), host.bytes(len)) }?;
-        stream.synchronize()?;
+        if let Err(error) = stream.synchronize() {
+            // The copy may still be under way, so neither is ever freed.
+            std::mem::forget((memory, host));
+            return Err(error);
+        }
         let [scalars, passes, steps] = offsets.map(|offset| memory.address() + offset as u64);
         Ok(PlanTables { scalars, passes, steps, _memory: memory })
     }
