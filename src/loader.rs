@@ -101,6 +101,7 @@ pub struct Loader {
     seed: u64,
     prefetch: usize,
     position: Position,
+    device_note: Option<String>,
 }
 
 impl Loader {
@@ -141,7 +142,8 @@ impl Loader {
         let program = Program::new(spec)?;
         // Those ahead, the one being handed over, and the one before it if it is still held.
         let held = options.prefetch.saturating_add(2);
-        let setup = options.device.open()?.map(|cuda| Setup {
+        let (cuda, device_note) = options.device.open()?;
+        let setup = cuda.map(|cuda| Setup {
             cuda,
             to_host: options.deliver == Deliver::Host,
             decoder: spec.decoder.clone(),
@@ -157,6 +159,7 @@ impl Loader {
             seed,
             prefetch: options.prefetch,
             position: Position::default(),
+            device_note,
         })
     }
 
@@ -218,6 +221,29 @@ impl Loader {
     /// Where the pipeline runs on a GPU: what decodes there, in words, or why nothing does.
     pub fn nvjpeg(&self) -> Option<&str> {
         self.executor.nvjpeg()
+    }
+
+    /// What nvJPEG said when it last failed at an image.
+    pub fn nvjpeg_failure(&self) -> Option<String> {
+        self.executor.nvjpeg_failure()
+    }
+
+    /// That nvJPEG made some of the pixels, where it did: what a run's summary has to say, since they
+    /// are not the CPU's to the bit.
+    pub fn nvjpeg_note(&self) -> Option<String> {
+        let GpuStats { hardware, single, retried, .. } = self.gpu_stats()?;
+        let images = (hardware + single).saturating_sub(retried);
+        (images > 0).then(|| {
+            format!(
+                "{images} images were decoded by nvJPEG, whose pixels differ a little from the \
+                 CPU's; decoder.exact = true forbids it"
+            )
+        })
+    }
+
+    /// Why the pipeline runs on the CPU though there is a GPU, where [`Choice::Auto`] decided so.
+    pub fn device_note(&self) -> Option<&str> {
+        self.device_note.as_deref()
     }
 
     /// Images that were decoded on the CPU since the loader was opened, by reason.

@@ -193,7 +193,10 @@ fn to_text(report: &Report) -> String {
     }
 
     let Stats { read_ns, decode_ns, augment_ns, wait_ns, .. } = report.stages;
-    let stages = [("read", read_ns), ("decode", decode_ns), ("augment", augment_ns)];
+    // On a GPU the workers' part ends when the images lie where the upload finds them.
+    let on_cpu = report.device == "cpu";
+    let last = if on_cpu { "augment" } else { "hand over" };
+    let stages = [("read", read_ns), ("decode", decode_ns), (last, augment_ns)];
     let busy: u64 = stages.iter().map(|(_, ns)| ns).sum();
     text += "\nwhere the workers' time goes\n";
     for (name, ns) in stages {
@@ -201,7 +204,7 @@ fn to_text(report: &Report) -> String {
         text += &format!("{name:<12}{:>10.2} s{share:>8.1} %\n", seconds(ns));
     }
     text += &format!("{:<12}{:>10.2} s  (the consumer, for batches)\n", "wait", seconds(wait_ns));
-    if let Some((name, _)) = stages.iter().max_by_key(|(_, ns)| ns) {
+    if let Some((name, _)) = stages.iter().max_by_key(|(_, ns)| ns).filter(|_| on_cpu) {
         text += &format!(
             "most of the work is to {name}; that is where a faster epoch must come from\n"
         );

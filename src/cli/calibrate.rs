@@ -84,6 +84,10 @@ pub(crate) fn run(device: Choice, threads: usize, json: bool) -> Result<()> {
                 progress.add(1);
             }
         }
+        if loaders[1].gpu_stats().is_some_and(|stats| stats.retried > 0) {
+            let failure = loaders[1].nvjpeg_failure().unwrap_or("it left them unwritten".into());
+            bail!("nvJPEG fails at pictures of {side}x{side}: {failure}");
+        }
         rows.push(Row { side, rates: rates.map(median) });
     }
     drop(progress);

@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 use forebay::decoder::nvjpeg::{Library, Nvjpeg};
+use forebay::device::Kernel;
 use forebay::device::cpu::Cpu;
-use forebay::device::cuda::{Driver, Gpu, architectures};
+use forebay::device::cuda::{Cuda, Driver, Gpu, architectures};
 use forebay::device::images::{IMAGES, Image, NVRTC, Resources};
-use forebay::device::{Choice, Kernel};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::io::{Write, stdout};
@@ -112,7 +112,10 @@ fn formats() -> Finding {
 
 fn driver() -> Finding {
     match Driver::probe() {
-        Err(error) => finding("driver", "absent", error.to_string()),
+        Err(error) => {
+            let absent = error.to_string().contains("libcuda.so.1 is not");
+            finding("driver", if absent { "absent" } else { "unusable" }, error.to_string())
+        }
         Ok(driver) => {
             let (major, minor) = driver.version();
             let why = match driver.check_version() {
@@ -135,13 +138,12 @@ fn gpus() -> Finding {
         }
     };
     let gpus: Vec<String> = (0..driver.devices()).map(describe).collect();
-    let chosen = match Choice::Cuda(0).open() {
-        Ok(Some(cuda)) => {
+    let chosen = match Cuda::open(0) {
+        Ok(cuda) => {
             let images =
                 Kernel::ALL.map(|kernel| format!("{} {}", kernel.name(), cuda.image(kernel)));
             format!("--device auto takes cuda:0 ({})", images.join(", "))
         }
-        Ok(None) => "--device auto takes the CPU".into(),
         Err(error) => format!("--device auto takes the CPU: {error}"),
     };
     finding("gpus", gpus.join("; "), chosen)
@@ -183,26 +185,30 @@ fn nvjpeg() -> Finding {
         Ok(library) => library,
     };
     let [major, minor, patch] = library.version();
-    let why = match Choice::Cuda(0).open() {
-        Ok(Some(cuda)) => match cuda.bind() {
+    let why = match Cuda::open(0) {
+        Ok(cuda) => match cuda.bind() {
             Ok(_bound) => Nvjpeg::new(library).description(),
             Err(error) => error.to_string(),
         },
-        _ => format!("{}; without a GPU it is not used", library.path().display()),
+        Err(_) => format!("{}; without a GPU it is not used", library.path().display()),
     };
     finding("nvjpeg", format!("{major}.{minor}.{patch}"), why)
 }
 
 /// What a pipeline with `device = "mixed"` comes to here.
 fn mixed() -> Finding {
-    match Choice::Cuda(0).open() {
-        Ok(Some(_)) => finding(
+    let started = Cuda::open(0).and_then(|cuda| {
+        let _bound = cuda.bind()?;
+        Nvjpeg::new(Library::open()?).start()
+    });
+    match started {
+        Ok(()) => finding(
             "mixed",
             "nvJPEG and libjpeg-turbo",
             "large baseline JPEGs go to nvJPEG, all others to the CPU; `forebay bench` counts both \
              and says why",
         ),
-        _ => finding("mixed", "libjpeg-turbo", "no GPU that can be used"),
+        Err(error) => finding("mixed", "libjpeg-turbo", error.to_string()),
     }
 }
 

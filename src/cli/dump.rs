@@ -1,7 +1,7 @@
 //! `forebay dump`: batches as .npy files.
 
 use super::digest::Digest;
-use super::open::{self, BatchArgs, SourceArgs};
+use super::open::{self, BatchArgs, SourceArgs, report_nvjpeg};
 use super::{counts, npy, progress::Progress};
 use anyhow::{Result, ensure};
 use forebay::error::Error;
@@ -60,6 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let of_batches = counts(batches as u64, "batch", "batches");
     writeln!(out, "{dir}: {samples} in {of_batches}, {bytes} bytes")?;
     writeln!(out, "digest {digest}")?;
+    report_nvjpeg(&loader);
     let stale = args.out.join(file_name("ids", batches));
     if stale.exists() {
         eprintln!("forebay: note: {} and others are left from an earlier dump", stale.display());

@@ -106,7 +106,17 @@ impl SourceArgs {
         let loader = Loader::open(spec, &roots[0], options)
             .map_err(|e| e.in_pipeline(self.pipeline.name()))?;
         report_folders(spec, &loader);
+        if let Some(note) = loader.device_note() {
+            eprintln!("forebay: note: {note}");
+        }
         Ok(loader)
+    }
+}
+
+/// Tells that nvJPEG made some of the pixels, where it did.
+pub(crate) fn report_nvjpeg(loader: &Loader) {
+    if let Some(note) = loader.nvjpeg_note() {
+        eprintln!("forebay: note: {note}");
     }
 }
 

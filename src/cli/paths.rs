@@ -9,13 +9,16 @@ pub(crate) struct Paths {
     gpu: Option<(GpuStats, String)>,
     /// Images for the CPU: name and words of the reason, and how many.
     cpu: Vec<(&'static str, String, u64)>,
+    /// What nvJPEG said when it last failed.
+    failure: Option<String>,
 }
 
 impl Paths {
     pub(crate) fn of(loader: &Loader) -> Self {
         let gpu = loader.gpu_stats().zip(loader.nvjpeg().map(str::to_string));
         let cpu = loader.cpu_decoded().into_iter();
-        Paths { gpu, cpu: cpu.map(|(r, count)| (r.name(), r.to_string(), count)).collect() }
+        let cpu = cpu.map(|(r, count)| (r.name(), r.to_string(), count)).collect();
+        Paths { gpu, cpu, failure: loader.nvjpeg_failure() }
     }
 
     pub(crate) fn to_json(&self) -> Value {
@@ -27,6 +30,7 @@ impl Paths {
                 "hardware": stats.hardware,
                 "single": stats.single,
                 "failed_then_cpu": stats.retried,
+                "last_failure": self.failure,
             });
             object["memory_grown"] = json!(stats.grown);
         }
@@ -47,7 +51,8 @@ impl Paths {
         for (_, why, count) in &self.cpu {
             line("CPU", *count, why);
         }
-        line("CPU", stats.retried, "again, since nvJPEG failed at them");
+        let failure = self.failure.as_deref().unwrap_or("it left them unwritten");
+        line("CPU", stats.retried, &format!("after nvJPEG failed at them: {failure}"));
         text
     }
 }

@@ -1,7 +1,7 @@
 //! `forebay preview`: originals beside what the pipeline makes of them.
 
 use super::counts;
-use super::open::SourceArgs;
+use super::open::{SourceArgs, report_nvjpeg};
 use super::sheet::{self, Row};
 use anyhow::Result;
 use forebay::error::Error;
@@ -75,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             values.push(Values::of(batch?.images(), layout));
         }
     }
+    report_nvjpeg(&loader);
     let (tone, how) = tone(&Plan::compile(&spec, ops::ALL)?, &values);
     for (values, row) in values.iter().zip((0..rows.len()).cycle()) {
         rows[row].pictures.push(values.picture(&tone));

@@ -1,6 +1,6 @@
 //! Which device a user asked for, and what that comes to on this machine.
 
-use super::cuda::Cuda;
+use super::cuda::{Cuda, Driver};
 use crate::error::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
@@ -19,17 +19,24 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Opens the GPU that is chosen; `None` for the CPU.
+    /// Opens the GPU that is chosen; `None` for the CPU. Beside it, where [`Choice::Auto`] passed
+    /// over a GPU, why.
     ///
     /// # Errors
     /// For [`Choice::Cuda`], what keeps that GPU from being used.
-    pub fn open(self) -> Result<Option<Arc<Cuda>>> {
+    pub fn open(self) -> Result<(Option<Arc<Cuda>>, Option<String>)> {
         match self {
-            Choice::Cpu => Ok(None),
-            Choice::Cuda(ordinal) => {
-                Cuda::open(ordinal).map(Some).map_err(|e| self.with_way_out(e))
-            }
-            Choice::Auto => Ok(Cuda::open(0).ok()),
+            Choice::Cpu => Ok((None, None)),
+            Choice::Cuda(ordinal) => match Cuda::open(ordinal) {
+                Ok(cuda) => Ok((Some(cuda), None)),
+                Err(error) => Err(self.with_way_out(error)),
+            },
+            // That a machine has no GPU is no news.
+            Choice::Auto if Driver::probe().is_err() => Ok((None, None)),
+            Choice::Auto => Ok(match Cuda::open(0) {
+                Ok(cuda) => (Some(cuda), None),
+                Err(error) => (None, Some(format!("on the CPU, not on cuda:0: {error}"))),
+            }),
         }
     }
 

@@ -27,8 +27,8 @@ pub(super) struct Job {
     sources: Box<[OnceLock<Source>]>,
     /// Whether some sample found that its outputs have another size.
     mixed: AtomicBool,
-    /// The failure of the lowest position so far.
-    failure: Mutex<Option<(usize, Error)>>,
+    /// The failure of the lowest position so far, and whether it is the sample's.
+    failure: Mutex<Option<(usize, Error, bool)>>,
     state: Mutex<State>,
     /// Told when the state becomes ready.
     ready: Condvar,
@@ -86,11 +86,12 @@ impl Job {
                     self.mixed.store(true, Relaxed);
                     self.close();
                 }
-                Ok(Err(error)) => self.fail(position, error),
+                Ok(Ok(Fit::NoRoom(error))) => self.fail(position, error, false),
+                Ok(Err(error)) => self.fail(position, error, true),
                 Err(panic) => {
                     // A panic may have left any part of it half changed.
                     *worker = Worker::default();
-                    self.fail(position, panic);
+                    self.fail(position, panic, true);
                 }
             }
             if let Some(lease) = seat.retire() {
@@ -133,10 +134,10 @@ impl Job {
         &self.shared
     }
 
-    fn fail(self: &Arc<Self>, position: usize, error: Error) {
+    fn fail(self: &Arc<Self>, position: usize, error: Error, of_sample: bool) {
         let mut failure = lock(&self.failure);
-        if failure.as_ref().is_none_or(|(first, _)| position < *first) {
-            *failure = Some((position, error));
+        if failure.as_ref().is_none_or(|(first, ..)| position < *first) {
+            *failure = Some((position, error, of_sample));
         }
         drop(failure);
         self.close();
@@ -209,7 +210,7 @@ impl Job {
     /// The error of the lowest position: a sample that failed, or one whose size differs.
     fn first_error(&self) -> Option<Error> {
         let failure = lock(&self.failure).take();
-        let end = failure.as_ref().map_or(self.places.len(), |(position, _)| *position);
+        let end = failure.as_ref().map_or(self.places.len(), |(position, ..)| *position);
         let other_size = |position: usize| {
             let size = |position: usize, output: usize| self.output_size(position, output);
             let differs = |&output: &usize| size(position, output) != size(0, output);
@@ -220,7 +221,11 @@ impl Job {
         {
             return Some(self.sizes_differ(position, output));
         }
-        failure.map(|(position, error)| self.locate(position, error))
+        failure.map(
+            |(position, error, of_sample)| {
+                if of_sample { self.locate(position, error) } else { error }
+            },
+        )
     }
 
     fn sizes_differ(&self, position: usize, output: usize) -> Error {

@@ -153,6 +153,11 @@ impl Executor {
         self.device.as_ref().map(|device| device.engine().nvjpeg())
     }
 
+    /// What nvJPEG said when it last failed at an image.
+    pub fn nvjpeg_failure(&self) -> Option<String> {
+        self.device.as_ref().and_then(|device| device.engine().nvjpeg_failure())
+    }
+
     /// Images that were decoded on the CPU so far, by reason; those that occurred.
     pub fn cpu_decoded(&self) -> Vec<(Reason, u64)> {
         let count = |reason: Reason| {
@@ -210,7 +215,7 @@ impl Shared {
                     let message = format!(
                         "a batch of {samples} images of {}x{} (width x height) at output \"{}\" \
                          takes more than {} MiB, so that the batches in flight would not fit into \
-                         this machine's memory: lower the batch size or prefetch, or add a step \
+                         memory: lower the batch size or prefetch, or add a step \
                          that makes the images smaller",
                         size.width,
                         size.height,
@@ -222,6 +227,19 @@ impl Shared {
             };
         }
         Ok(())
+    }
+
+    /// Refuses a batch whose decoded images, on their way to a GPU, are more than it may take.
+    fn check_staging(&self, stage: &gpu::Stage) -> Result<()> {
+        if stage.used() <= self.memory {
+            return Ok(());
+        }
+        let text = format!(
+            "the decoded images of a batch take more than {} MiB on their way to the GPU, so that \
+             the batches in flight would not fit into memory: lower the batch size or prefetch",
+            self.memory >> 20
+        );
+        Err(Error::new(ErrorKind::Limit, text))
     }
 }
 

@@ -33,12 +33,14 @@ pub(super) struct Key {
 }
 
 /// How a sample that did not fail ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Fit {
     /// Its place is filled.
     Filled,
     /// Its outputs have another size than those of the samples that came first.
     OtherSize,
+    /// There is no room for the batch, which is no fault of the sample.
+    NoRoom(Error),
 }
 
 impl Worker {
@@ -98,13 +100,18 @@ impl Worker {
         let size = |output: usize| Size::unpack(sizes[outputs[output].image].load(Relaxed));
         // Every sample is checked, so that which one fails does not depend on who came first.
         shared.check_memory(seat.seats(), size)?;
-        if !seat.agrees(size, engine)? {
-            return Ok(Fit::OtherSize);
+        match seat.agrees(size, engine) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Fit::OtherSize),
+            Err(error) => return Ok(Fit::NoRoom(error)),
         }
         match source {
             None => program.run(&mut self.scratch, &self.pixels, seat.lend().slices()),
             Some(source) => {
                 let stage = seat.stage();
+                if let Err(error) = shared.check_staging(stage) {
+                    return Ok(Fit::NoRoom(error));
+                }
                 let staged = match frame {
                     Some(frame) => Source::Encoded(stage.encoded.put(&self.file), frame),
                     None => Source::Pixels(stage.pixels.put(self.pixels.bytes())),

@@ -40,7 +40,7 @@ pub(crate) fn open(choice: Choice, tf32: bool) -> Result<Place> {
             eprintln!("forebay: note: training on the CPU, not on cuda:0: {e}");
             Place::cpu()
         }),
-        Choice::Cpu | Choice::Cuda(_) => match choice.open()? {
+        Choice::Cpu | Choice::Cuda(_) => match choice.open()?.0 {
             None => Place::cpu(),
             Some(cuda) => Place::gpu(cuda, tf32)
                 .map_err(|e| anyhow!("--device {choice}: {e}; or use --device cpu"))?,

@@ -161,6 +161,11 @@ fn train(args: &Args) -> Result<bool> {
     let mut screen = Screen::new(args.epochs, args.log_every.is_some());
     let summary = run(&options, &mut data, &store, &stop, &mut |event| screen.show(event))?;
     screen.finish(&summary, &store.last());
+    for loader in [Some(&data.train), data.valid.as_ref()].into_iter().flatten() {
+        if let Some(note) = loader.nvjpeg_note() {
+            eprintln!("forebay: note: {note}");
+        }
+    }
     Ok(summary.stopped.is_none())
 }
 

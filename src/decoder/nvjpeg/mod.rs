@@ -32,6 +32,10 @@ pub struct Item<'a> {
     pub dest: u64,
 }
 
+/// An engine that has failed at so many batches, one after another, is not tried again: making its
+/// handle anew for each costs more than it could bring.
+const MOST_FAILURES: u32 = 3;
+
 /// What became of an image.
 #[derive(Debug, Clone)]
 pub enum Outcome {
@@ -50,8 +54,10 @@ pub struct Nvjpeg {
     library: &'static Library,
     hardware: Codec,
     default: Codec,
-    /// The chip has no JPEG engine that this nvJPEG drives.
+    /// The chip has no JPEG engine that this nvJPEG drives, or one that only fails.
     no_engine: bool,
+    /// Batches that have failed since the last that did not.
+    failures: u32,
     /// For each item, whether it went to the engine.
     taken: Vec<bool>,
 }
@@ -64,6 +70,7 @@ impl Nvjpeg {
             hardware: Codec::new(library, sys::BACKEND_HARDWARE),
             default: Codec::new(library, sys::BACKEND_DEFAULT),
             no_engine: false,
+            failures: 0,
             taken: Vec::new(),
         }
     }
@@ -133,9 +140,13 @@ impl Nvjpeg {
         let batch = images.iter().zip(&self.taken).filter(|(_, taken)| **taken);
         // SAFETY: the caller's contract.
         let result = unsafe { self.hardware.decode_batch(batch.map(|(item, _)| item), stream) };
-        if let Err(failure) = result {
-            self.no_engine = failure.status == sys::ARCH_MISMATCH;
-            self.taken.fill(false);
+        match result {
+            Ok(()) => self.failures = 0,
+            Err(failure) => {
+                self.failures += 1;
+                self.no_engine = says_no_engine(failure) || self.failures >= MOST_FAILURES;
+                self.taken.fill(false);
+            }
         }
     }
 
@@ -145,7 +156,10 @@ impl Nvjpeg {
             return false;
         }
         let result = self.hardware.handle();
-        self.no_engine = result.is_err_and(says_no_engine);
+        if let Err(failure) = result {
+            self.failures += 1;
+            self.no_engine = says_no_engine(failure) || self.failures >= MOST_FAILURES;
+        }
         result.is_ok()
     }
 

@@ -120,11 +120,14 @@ impl PinnedMemory {
         if bytes <= self.capacity {
             return Ok(false);
         }
-        let capacity = size(bytes.max(self.capacity * 2))?;
+        let (doubled, least) = (size(bytes.max(self.capacity * 2))?, size(bytes)?);
         // SAFETY: takes a size; the context is current.
-        let start = check("cuMemHostAlloc", unsafe { result::malloc_host(capacity, 0) })
-            .map_err(|e| e.about(format!("{} MiB of pinned host memory", capacity >> 20)))?
-            .cast::<u8>();
+        let allocate = |bytes| check("cuMemHostAlloc", unsafe { result::malloc_host(bytes, 0) });
+        let (start, capacity) = match allocate(doubled) {
+            Err(e) if e.kind() == ErrorKind::Limit && least < doubled => (allocate(least), least),
+            result => (result, doubled),
+        };
+        let start = start.map_err(|error| describe(error, capacity))?.cast::<u8>();
         let keep = keep.min(self.capacity);
         // SAFETY: both are that large, and the new memory overlaps nothing.
         unsafe {
@@ -189,6 +192,18 @@ impl Drop for PinnedMemory {
         let _bound = self.cuda.bind();
         self.release();
     }
+}
+
+fn describe(error: Error, bytes: usize) -> Error {
+    if error.kind() != ErrorKind::Limit {
+        return error;
+    }
+    let text = format!(
+        "{}: a batch asked for {} MiB of pinned host memory; lower the batch size or prefetch",
+        error.message(),
+        bytes.next_multiple_of(1 << 20) >> 20,
+    );
+    Error::new(ErrorKind::Limit, text)
 }
 
 fn size(bytes: usize) -> Result<usize> {

@@ -177,8 +177,13 @@ unsafe impl Sync for Event {}
 impl Event {
     /// A new one, which counts as happened until it is recorded. Needs the context.
     pub fn new(cuda: &Arc<Cuda>) -> Result<Self> {
-        let raw = result::event::create(EventFlags::CU_EVENT_DISABLE_TIMING);
-        Ok(Event { cuda: cuda.clone(), raw: check("cuEventCreate", raw)? })
+        // A host that waits sleeps: threads that decode have better use for the core.
+        let flags =
+            EventFlags::CU_EVENT_DISABLE_TIMING as u32 | EventFlags::CU_EVENT_BLOCKING_SYNC as u32;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the pointer is valid for the call.
+        check("cuEventCreate", unsafe { sys::cuEventCreate(&mut raw, flags) }.result())?;
+        Ok(Event { cuda: cuda.clone(), raw })
     }
 
     /// It happens when the work put on a foreign stream so far is done.

@@ -2,7 +2,7 @@
 //! owns the driver and submits what is left: upload, nvJPEG, `resolve`, the passes.
 //!
 //! The device thread never waits for the GPU while all goes well, except for nvJPEG's word on the
-//! images of a batch, behind the next batch's upload and decode.
+//! images of a batch, behind the next batch's upload.
 
 mod arena;
 mod lay_out;
@@ -23,7 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::graph::spec::{DecoderSpec, Placement};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use submit::{Flight, Submitter};
 use tables::PlanTables;
@@ -56,6 +56,8 @@ pub(super) struct Engine {
     /// Which images nvJPEG gets, and what it is or why it gets none; set before the first batch.
     decoder: OnceLock<(Rule, String)>,
     counts: Counts,
+    /// What nvJPEG said when it last failed.
+    failure: Mutex<Option<String>>,
 }
 
 /// What the device thread counts.
@@ -95,6 +97,13 @@ pub(super) struct Stage {
     pub(super) encoded: Arena,
 }
 
+impl Stage {
+    /// Bytes that the samples take so far.
+    pub(super) fn used(&self) -> usize {
+        self.pixels.used().saturating_add(self.encoded.used())
+    }
+}
+
 impl Engine {
     /// The rule by which images are decoded.
     pub(super) fn rule(&self) -> &Rule {
@@ -114,6 +123,16 @@ impl Engine {
     /// The GPU.
     pub(super) fn cuda(&self) -> &Arc<Cuda> {
         &self.cuda
+    }
+
+    /// What nvJPEG said when it last failed.
+    pub(super) fn nvjpeg_failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn tell_failure(&self, error: &Error) {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        *failure = Some(error.message().to_string());
     }
 
     pub(super) fn stats(&self) -> GpuStats {
@@ -153,6 +172,8 @@ pub(super) struct DeviceThread {
 
 enum Message {
     Batch(Arc<Job>, Lease),
+    /// Nothing to do but to finish what was begun.
+    None,
     Stop,
 }
 
@@ -197,6 +218,7 @@ impl DeviceThread {
             limits,
             decoder: OnceLock::new(),
             counts: Counts::default(),
+            failure: Mutex::new(None),
         });
         let (sender, receiver) = channel();
         let (answer, started) = channel();
@@ -261,23 +283,22 @@ fn serve(
             Some(_) => match jobs.try_recv() {
                 Ok(message) => message,
                 Err(TryRecvError::Disconnected) => Message::Stop,
-                Err(TryRecvError::Empty) => {
-                    flight.take().into_iter().for_each(|flight| submitter.finish(flight));
-                    continue;
-                }
+                Err(TryRecvError::Empty) => Message::None,
             },
         };
-        let next = match message {
-            Message::Batch(job, lease) => submitter.begin(job, lease),
-            Message::Stop => {
-                flight.take().into_iter().for_each(|flight| submitter.finish(flight));
-                break;
-            }
+        let (next, last) = match message {
+            Message::Batch(job, lease) => (submitter.begin(job, lease), false),
+            Message::None => (None, false),
+            Message::Stop => (None, true),
         };
-        flight.take().into_iter().for_each(|flight| submitter.finish(flight));
+        if let Some(flight) = flight.take() {
+            submitter.finish(flight);
+        }
         match next {
-            Some(next) if next.decodes() => flight = Some(next),
-            next => next.into_iter().for_each(|next| submitter.finish(next)),
+            Some(next) if next.has_images() => flight = submitter.decode(next),
+            Some(next) => submitter.finish(next),
+            None if last => break,
+            None => {}
         }
     }
     drop(submitter);

@@ -97,8 +97,9 @@ impl DeviceSlot {
 
     /// Waits for the batch and looks at its status words.
     pub(in crate::executor) fn landed(&mut self) -> Result<()> {
-        let Some(samples) = self.flying.take() else { return Ok(()) };
+        let Some(samples) = self.flying else { return Ok(()) };
         self.ready.synchronize()?;
+        self.flying = None;
         let words = &self.words.bytes(samples * 8)[samples * 4..];
         match bytemuck::cast_slice::<u8, u32>(words).iter().find(|word| **word != 0) {
             None => Ok(()),
@@ -119,7 +120,8 @@ impl DeviceSlot {
         let _bound = self.engine.cuda.bind()?;
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         if lent.is_some_and(|other| other != stream) {
-            let text = "the batch is lent to another stream already";
+            let text = "the batch is lent to another stream already; drop it first, or have the \
+                        other stream wait for that one";
             return Err(Error::new(ErrorKind::Device, text));
         }
         stream.wait(&self.ready)?;
@@ -187,11 +189,15 @@ impl DeviceSlot {
 }
 
 impl Drop for DeviceSlot {
+    /// Memory is not given back before the last work on it is done. A wait that fails is tried once
+    /// more in another way; where that fails, too, the context is lost, and the work with it.
     fn drop(&mut self) {
-        // Memory is not given back before the last work on it is done. Where waiting fails the
-        // context is lost, and with it the work.
         let _bound = self.engine.cuda.bind();
-        let _ = self.landed();
-        let _ = self.take_back();
+        if self.landed().is_err() {
+            let _ = self.engine.compute.synchronize();
+        }
+        if self.take_back().is_err() {
+            let _ = self.released.synchronize();
+        }
     }
 }

@@ -18,10 +18,12 @@ use std::sync::Arc;
 const PIXEL_THREADS: u32 = 256;
 const SAMPLE_THREADS: u32 = 64;
 const THREAD_PIXELS: u64 = 4;
+/// Of one image: a million pixels at a time.
+const MOST_TILES: u64 = 1024;
 /// The most blocks of a grid's first dimension.
 const MOST_BLOCKS: u64 = (1 << 31) - 1;
 
-/// A batch that is on its way up, with nvJPEG at its images.
+/// A batch that is on its way up, and then with nvJPEG at its images.
 pub(super) struct Flight {
     job: Arc<Job>,
     lease: Lease,
@@ -29,8 +31,8 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Whether nvJPEG is at some image of it.
-    pub(super) fn decodes(&self) -> bool {
+    /// Whether nvJPEG gets some image of it.
+    pub(super) fn has_images(&self) -> bool {
         !self.laid_out.images.is_empty()
     }
 }
@@ -52,16 +54,28 @@ impl Submitter {
         Submitter { engine, nvjpeg, outcomes: Vec::new(), decoder, pixels: Pixels::new() }
     }
 
-    /// Uploads a batch and gives nvJPEG its images. `None` where that failed, which the job was
-    /// told, or where nobody wants the batch any more.
+    /// Uploads a batch. `None` where that failed, which the job was told, or where nobody wants the
+    /// batch any more.
     pub(super) fn begin(&mut self, job: Arc<Job>, mut lease: Lease) -> Option<Flight> {
         if job.gone() {
             return None;
         }
-        match guarded(|| self.upload(&job, &mut lease)) {
+        match guarded(|| upload(&self.engine, &job, &mut lease)) {
             Ok(laid_out) => Some(Flight { job, lease, laid_out }),
             Err(error) => {
                 self.fail(&job, lease, error);
+                None
+            }
+        }
+    }
+
+    /// Gives nvJPEG the images of a batch. It has none of another batch under way: what it keeps for
+    /// a batch may be in use until that is done.
+    pub(super) fn decode(&mut self, mut flight: Flight) -> Option<Flight> {
+        match guarded(|| self.submit_images(&mut flight)) {
+            Ok(()) => Some(flight),
+            Err(error) => {
+                self.fail(&flight.job, flight.lease, error);
                 None
             }
         }
@@ -89,26 +103,10 @@ impl Submitter {
         job.finish(Err(error));
     }
 
-    fn upload(&mut self, job: &Job, lease: &mut Lease) -> Result<LaidOut> {
-        let engine = self.engine.clone();
-        let mut laid_out = lay_out(&engine, job, lease)?;
-        let slot = lease.device.as_deref_mut().expect("laid out");
-        let (tables, pixels) = (laid_out.tables.len, laid_out.pixels);
-        // SAFETY: both sources are pinned memory of the slot, which nobody writes before `ready` has
-        // happened; both places are the slot's own, and the last work on them is done.
-        unsafe {
-            engine.upload.upload(slot.device_tables.address(), slot.tables.bytes(tables))?;
-            engine.upload.upload(slot.pixels.address(), slot.staging.bytes(pixels))?;
-        }
-        engine.upload.record(&slot.uploaded)?;
-        if !laid_out.images.is_empty() {
-            self.decode(job, slot, &mut laid_out)?;
-        }
-        Ok(laid_out)
-    }
-
     /// Gives nvJPEG its images and has `settle` look at what it left.
-    fn decode(&mut self, job: &Job, slot: &mut DeviceSlot, laid_out: &mut LaidOut) -> Result<()> {
+    fn submit_images(&mut self, flight: &mut Flight) -> Result<()> {
+        let Flight { job, lease, laid_out } = flight;
+        let slot = lease.device.as_deref_mut().expect("laid out");
         let LaidOut { tables, images, .. } = laid_out;
         let encoded = slot.encoded.bytes(job.stage().encoded.used());
         let item = |image: &OnGpu| {
@@ -128,7 +126,10 @@ impl Submitter {
             match outcome {
                 Outcome::Hardware => self.engine.count(|counts| &counts.hardware, 1),
                 Outcome::Single => self.engine.count(|counts| &counts.single, 1),
-                Outcome::Failed(_) => image.failed = true,
+                Outcome::Failed(error) => {
+                    self.engine.tell_failure(error);
+                    image.failed = true;
+                }
             }
         }
 
@@ -233,6 +234,21 @@ impl Submitter {
     }
 }
 
+/// Lays a batch out and copies up what the host has of it.
+fn upload(engine: &Engine, job: &Job, lease: &mut Lease) -> Result<LaidOut> {
+    let laid_out = lay_out(engine, job, lease)?;
+    let slot = lease.device.as_deref_mut().expect("laid out");
+    let (tables, pixels) = (laid_out.tables.len, laid_out.pixels);
+    // SAFETY: both sources are pinned memory of the slot, which nobody writes before `ready` has
+    // happened; both places are the slot's own, and the last work on them is done.
+    unsafe {
+        engine.upload.upload(slot.device_tables.address(), slot.tables.bytes(tables))?;
+        engine.upload.upload(slot.pixels.address(), slot.staging.bytes(pixels))?;
+    }
+    engine.upload.record(&slot.uploaded)?;
+    Ok(laid_out)
+}
+
 /// Launches `resolve` and every pass; the address of the status words.
 fn run_passes(engine: &Engine, job: &Job, slot: &DeviceSlot, laid_out: &LaidOut) -> Result<u64> {
     let LaidOut { tables, work, .. } = laid_out;
@@ -284,11 +300,12 @@ fn run_passes(engine: &Engine, job: &Job, slot: &DeviceSlot, laid_out: &LaidOut)
     Ok(resolve.status)
 }
 
-/// Blocks that an image of that size takes.
+/// Blocks that an image of that size gets. In an image of more pixels blocks go round, so that a
+/// batch with one large image does not launch as many for each small one.
 fn blocks_of(size: Size) -> u32 {
     let pixels = u64::from(size.width) * u64::from(size.height);
     let blocks = pixels.div_ceil(THREAD_PIXELS).div_ceil(u64::from(PIXEL_THREADS));
-    u32::try_from(blocks.max(1)).expect("an image has at most 2^27 pixels")
+    blocks.clamp(1, MOST_TILES) as u32
 }
 
 /// Runs of samples, `tiles` blocks each, that fit into a grid: first and count.
