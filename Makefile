@@ -22,7 +22,8 @@ INTERPRETER = $(wildcard $(or $(FOREBAY_SHARED),../shared)/tools/ptxrun.py)
 
 CARGO_FLAGS := --release --features "$(FEATURES)"
 
-.PHONY: help setup build train test test-python test-ptx test-sanitize lint bench clean
+.PHONY: help setup build train test test-python test-ptx test-sanitize test-gpu lint bench clean
+.PHONY: gpu-bundle device-coverage
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -54,6 +55,16 @@ test-ptx: setup ## the compiled PTX in an interpreter, over more random graphs t
 
 test-sanitize: setup ## the kernels under AddressSanitizer and UBSan, over random plans
 	@cargo test $(CARGO_FLAGS) --test kernels sanitize -- --nocapture
+
+test-gpu: setup ## the tests that need a GPU, on this machine's; fails where there is none
+	FOREBAY_REQUIRE_GPU=1 cargo test $(CARGO_FLAGS) --no-fail-fast --test device --test train
+
+gpu-bundle: setup ## target/gpu-bundle.tar.gz: tests and programs for a machine with a GPU, without cargo
+	@python3 -B build/bundle.py $(CARGO_FLAGS)
+
+device-coverage: setup ## lines of the kernels and of the CUDA side that no test runs, one by one
+	@$(if $(INTERPRETER),build/setup.sh ptx)
+	@python3 -B build/coverage/main.py --release
 
 lint: setup ## formatting, clippy without, with default and with all features, documentation
 	cargo fmt --all --check

@@ -1,0 +1,110 @@
+//! `resolve` and `augment` on a GPU, beside copies of as many bytes. Prints one JSON object; where
+//! there is no GPU, the reason.
+//!
+//! ```text
+//! cargo bench --bench gpu -- [--probe] [--quick]
+//! ```
+//! `--probe` says what GPU there is and times nothing; `--quick` takes one small batch.
+
+mod clock;
+mod kernels;
+
+use clock::Times;
+use forebay::device::cuda::{Cuda, Driver, Gpu};
+use forebay::{Error, Result};
+use kernels::{Bench, Measured};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// Rows and columns of an image, and samples of a batch.
+const SIZES: [(u32, u32); 4] = [(32, 256), (32, 4096), (224, 256), (224, 4096)];
+
+/// Bytes that a copy moves when it has to go to memory, whatever the GPU's caches hold.
+const LARGE: usize = 4 << 30;
+
+fn main() -> ExitCode {
+    let has = |option: &str| std::env::args().any(|word| word == option);
+    let gpu = Driver::probe().and_then(|driver| Ok((driver.gpu(0)?, driver)));
+    let answer = match gpu {
+        Err(reason) => Ok(json!({ "gpu": null, "reason": reason.to_string() })),
+        Ok((gpu, driver)) => {
+            let gpu = describe(&gpu, &driver);
+            let measured = if has("--probe") { Ok(json!({})) } else { measure(has("--quick")) };
+            measured.map(|mut object| {
+                object["gpu"] = gpu;
+                object
+            })
+        }
+    };
+    match answer {
+        Ok(object) => {
+            println!("{object}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("gpu: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn describe(gpu: &Gpu, driver: &Driver) -> Value {
+    let (major, minor) = driver.version();
+    json!({
+        "name": gpu.name,
+        "capability": [gpu.capability.0, gpu.capability.1],
+        "memory_bytes": gpu.memory,
+        "cuda": format!("{major}.{minor}"),
+    })
+}
+
+fn measure(quick: bool) -> Result<Value> {
+    let cuda = Cuda::open(0)?;
+    let _bound = cuda.bind()?;
+    let sizes = if quick { &SIZES[..1] } else { &SIZES[..] };
+    let (mut kernels, mut copies, mut empty) = (Vec::new(), Vec::new(), None);
+    for &(side, samples) in sizes {
+        let row = |kernel: &str| json!({ "kernel": kernel, "side": side, "batch": samples });
+        let mut bench = match Bench::new(&cuda, side, samples) {
+            Ok(bench) => bench,
+            Err(error) => {
+                eprintln!("gpu: {samples} images of {side}x{side}: {error}");
+                continue;
+            }
+        };
+        bench.check()?;
+        if empty.is_none() {
+            empty = Some(bench.empty()?);
+        }
+        for (name, measured) in [("resolve", bench.resolve()?), ("augment", bench.augment()?)] {
+            let copy = bench.copy(measured.bytes)?;
+            let share = copy.as_ref().map(|copy| copy.times.median / measured.times.median);
+            let mut row = row(name);
+            add(&mut row, &measured);
+            row["share_of_copy"] = json!(share);
+            kernels.push(row);
+            copies.extend(copy.map(described));
+        }
+    }
+    if !quick && let Some(copy) = kernels::large_copy(&cuda, LARGE)? {
+        copies.push(described(copy));
+    }
+    let empty = empty.ok_or_else(|| Error::new(forebay::ErrorKind::Limit, "no batch fitted"))?;
+    Ok(json!({ "kernels": kernels, "copies": copies, "empty_launch_us": times(&empty) }))
+}
+
+fn described(measured: Measured) -> Value {
+    let mut row = json!({});
+    add(&mut row, &measured);
+    row
+}
+
+fn add(row: &mut Value, measured: &Measured) {
+    row["bytes"] = json!(measured.bytes);
+    row["us"] = times(&measured.times);
+}
+
+fn times(times: &Times) -> Value {
+    let Times { median, least, most, n, launches } = times;
+    json!({ "median": median, "least": least, "most": most, "n": n, "launches_each": launches })
+}
