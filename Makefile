@@ -39,6 +39,7 @@ train: build ## a ResNet-18 on CIFAR-10 (CIFAR10=DIR, else data/, else downloade
 
 test: setup ## all tests; the Python comparisons too once test-python has made their environment
 	@$(if $(INTERPRETER),build/setup.sh ptx)
+	cargo build --release -p softgpu
 	cargo test --release -p softgpu
 	cargo test $(CARGO_FLAGS) --no-fail-fast
 	@if [ -e $(PYTHON)/complete ]; then $(MAKE) test-python; \

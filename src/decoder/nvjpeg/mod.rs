@@ -144,7 +144,9 @@ impl Nvjpeg {
             Ok(()) => self.failures = 0,
             Err(failure) => {
                 self.failures += 1;
-                self.no_engine = says_no_engine(failure) || self.failures >= MOST_FAILURES;
+                // Other refusals are of the images.
+                let absent = failure.status == sys::ARCH_MISMATCH;
+                self.no_engine = absent || self.failures >= MOST_FAILURES;
                 self.taken.fill(false);
             }
         }
