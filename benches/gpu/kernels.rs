@@ -193,34 +193,23 @@ impl Bench {
         Ok(Measured { bytes: self.augment.n_samples as usize * sample, times })
     }
 
-    /// A copy within the GPU that reads and writes `bytes` together; `None` where the driver has no
-    /// such call. Loses the output.
-    pub(crate) fn copy(&mut self, bytes: usize) -> Result<Option<Measured>> {
+    /// A copy within the GPU that reads and writes `bytes` together. Loses the output.
+    pub(crate) fn copy(&mut self, bytes: usize) -> Result<Measured> {
         // The output is four fifths of what `augment` moves.
         copy(&self.cuda, &self.stream, &self.out, bytes)
     }
 }
 
-/// A copy of `bytes`, read and written together, beside nothing else.
+/// A copy of `bytes`, read and written together, beside nothing else; `None` where they do not fit.
 pub(crate) fn large_copy(cuda: &Arc<Cuda>, bytes: usize) -> Result<Option<Measured>> {
     match device(cuda, bytes / 2) {
-        Ok(from) => copy(cuda, &Stream::new(cuda)?, &from, bytes),
+        Ok(from) => copy(cuda, &Stream::new(cuda)?, &from, bytes).map(Some),
         Err(error) if error.kind() == ErrorKind::Limit => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn copy(
-    cuda: &Arc<Cuda>,
-    stream: &Stream,
-    from: &DeviceMemory,
-    bytes: usize,
-) -> Result<Option<Measured>> {
-    // SAFETY: the driver's library is open, since a GPU is; the symbol is only looked for.
-    let found = unsafe { sys::culib().get::<unsafe extern "C" fn()>(b"cuMemcpyDtoDAsync_v2\0") };
-    if found.is_err() {
-        return Ok(None);
-    }
+fn copy(cuda: &Arc<Cuda>, stream: &Stream, from: &DeviceMemory, bytes: usize) -> Result<Measured> {
     let half = bytes / 2;
     assert!(half <= from.capacity(), "{half} of {} bytes", from.capacity());
     let to = device(cuda, half)?;
@@ -232,7 +221,7 @@ fn copy(
             .result()
             .map_err(|error| Error::new(ErrorKind::Device, format!("cuMemcpyDtoDAsync: {error:?}")))
     })?;
-    Ok(Some(Measured { bytes: 2 * half, times }))
+    Ok(Measured { bytes: 2 * half, times })
 }
 
 /// Memory of `bytes`.

@@ -82,7 +82,7 @@ impl Picture {
 pub(crate) enum Work {
     /// Units: bytes.
     Upload { to: usize, from: Source, bytes: usize },
-    /// Units: bytes.
+    /// From the device, to the host or to another place there. Units: bytes.
     Download { to: usize, from: usize, bytes: usize },
     /// Units: words of four bytes.
     Fill { to: usize, value: u32, words: usize },

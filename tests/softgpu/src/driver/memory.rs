@@ -145,6 +145,25 @@ pub(crate) extern "C" fn cuMemcpyDtoHAsync_v2(
 }
 
 #[unsafe(no_mangle)]
+pub(crate) extern "C" fn cuMemcpyDtoDAsync_v2(
+    to: u64,
+    from: u64,
+    bytes: usize,
+    stream: u64,
+) -> u32 {
+    driver("cuMemcpyDtoDAsync_v2", |state| {
+        let stream = state.stream(stream)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        check_device(state, from as usize, bytes)?;
+        check_device(state, to as usize, bytes)?;
+        state.enqueue(stream, Work::Download { to: to as usize, from: from as usize, bytes });
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
 pub(crate) extern "C" fn cuMemsetD32Async(to: u64, value: u32, words: usize, stream: u64) -> u32 {
     driver("cuMemsetD32Async", |state| {
         let stream = state.stream(stream)?;

@@ -232,3 +232,17 @@ fn threads_share_a_device() {
         assert!(session.violations().is_empty());
     }
 }
+
+#[test]
+fn a_copy_on_the_device_takes_its_turn() {
+    let session = seeded(LAZY);
+    let (stream, from, to) = (stream(), device(BYTES), device(BYTES));
+    fill(from, 7, BYTES, stream);
+    ok(cuMemcpyDtoDAsync_v2(to, from, BYTES, stream));
+    fill(from, 8, BYTES, stream);
+    ok(cuStreamSynchronize(stream));
+    assert_eq!((read(from, BYTES), read(to, BYTES)), (vec![8; BYTES], vec![7; BYTES]));
+    free(&[from, to]);
+    destroy(&[stream]);
+    assert!(session.violations().is_empty());
+}
