@@ -103,6 +103,7 @@ const UNSAFE: &[&str] = &[
     "device/cuda/order.rs",
     "executor/fill.rs",
     "executor/gpu/arena.rs",
+    "executor/gpu/passes.rs",
     "executor/gpu/slot.rs",
     "executor/gpu/submit.rs",
     "executor/gpu/tables.rs",
