@@ -27,6 +27,7 @@ pub(crate) use softgpu::command;
 pub(crate) const TESTS: &[Test] = &[
     ("every_order_gives_the_same_bytes", every_order_gives_the_same_bytes),
     ("every_failure_reaches_the_consumer", every_failure_reaches_the_consumer),
+    ("leaving_early", leaving_early),
     ("the_steady_state", the_steady_state),
     ("out_of_memory", out_of_memory),
     ("drivers_and_gpus_that_do_not_suit", drivers_and_gpus_that_do_not_suit),
@@ -210,6 +211,24 @@ fn every_failure_reaches_the_consumer(device: Device) {
             n += 1;
         }
         println!("    seed {seed}: each of {} calls failed once with status {status}", n - 1);
+    }
+    soft.configure(Config::default());
+}
+
+/// A consumer that goes while batches are under way that nobody will read: their memory is given back
+/// when the GPU is done with it.
+fn leaving_early(device: Device) {
+    let soft = Soft::get();
+    let before = soft.live();
+    let (spec, samples) = (rich(), planar(30, 6, 5));
+    for seed in 0..seeds(150) {
+        soft.configure(Config { seed, ..Config::default() });
+        let mut loader = open(device, Deliver::Device, &spec, &samples, &options(4)).unwrap();
+        for batch in loader.epoch(0).take(seed as usize % 4) {
+            batch.unwrap();
+        }
+        drop(loader);
+        soft.assert_as(before, &format!("leaving early under seed {seed}"));
     }
     soft.configure(Config::default());
 }
