@@ -5,12 +5,26 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const NO_GPU: &str = r#"{"gpu": null, "reason": "no NVIDIA driver"}"#;
 const GPU: &str =
     r#"{"gpu": {"name": "Drawn", "capability": [9, 0], "memory_bytes": 1, "cuda": "13.0"}}"#;
+
+/// Held while programs are written and while a process is started: one that starts in between would
+/// inherit the file that is being written, and for as long nobody can run it ("text file busy").
+static WRITING: Mutex<()> = Mutex::new(());
+
+fn output(command: &mut Command) -> std::io::Result<Output> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = {
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        command.spawn()?
+    };
+    child.wait_with_output()
+}
 
 /// A bundle in a folder of its own.
 struct Bundle(tempfile::TempDir);
@@ -18,6 +32,7 @@ struct Bundle(tempfile::TempDir);
 impl Bundle {
     /// Its program `gpu` prints `gpu`; `device` lists two tests, and runs `tests` as those.
     fn new(gpu: &str, tests: &str) -> Bundle {
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         let bundle = Bundle(tempfile::tempdir().unwrap());
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         copy(&root.join("bundle"), bundle.0.path());
@@ -48,7 +63,7 @@ impl Bundle {
     fn run(&self, arguments: &[&str], required: bool) -> (i32, Report) {
         let mut command = Command::new(self.path("run.sh"));
         command.args(arguments).env("FOREBAY_REQUIRE_GPU", if required { "1" } else { "0" });
-        let output = command.output().unwrap();
+        let output = output(&mut command).unwrap();
         assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
         let json = fs::read(self.path("report.json")).unwrap();
         let report = Report(serde_json::from_slice(&json).unwrap());
@@ -101,7 +116,7 @@ echo "$2 two ... ok (0.2 s)"
 echo "$2: 2 passed, 0 failed""#;
 
 fn python() -> bool {
-    let found = Command::new("python3").arg("--version").output().is_ok();
+    let found = output(Command::new("python3").arg("--version")).is_ok();
     if !found {
         eprintln!("skipped: needs python3");
     }
@@ -193,7 +208,7 @@ fn a_python_that_is_missing_is_named() {
         let path = path.iter().find(|path| path.exists()).unwrap();
         std::os::unix::fs::symlink(path, tools.path().join(tool)).unwrap();
     }
-    let run = Command::new(bundle.path("run.sh")).env("PATH", tools.path()).output().unwrap();
+    let run = output(Command::new(bundle.path("run.sh")).env("PATH", tools.path())).unwrap();
     assert_eq!(run.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&run.stderr).contains("no python3"), "{run:?}");
 }
