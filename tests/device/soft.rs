@@ -9,7 +9,7 @@ pub(crate) mod control;
 mod softgpu;
 
 use crate::everywhere::{KEEP, course, cropped};
-use crate::source::{Consumer, Read, Sample, epoch, open, planar};
+use crate::source::{Consumer, Read, Sample, epoch, open, planar, read};
 use crate::{Device, Test, common};
 use common::{spec, step, when};
 use control::{Config, Report};
@@ -124,14 +124,16 @@ fn consume(
     device: Device,
     spec: &Spec,
     samples: &[Sample],
-    options: &Options,
+    prefetch: usize,
+    (batch_size, first): (usize, usize),
 ) -> Result<Vec<Read>> {
-    let mut loader = open(device, Deliver::Device, spec, samples, options)?;
+    let options = Options { batch_size, ..options(prefetch) };
+    let mut loader = open(device, Deliver::Device, spec, samples, &options)?;
     let cuda = Cuda::open(0)?;
     let _bound = cuda.bind()?;
     let mut consumer = Consumer::new(&cuda)?;
-    for number in 0..2 {
-        for batch in loader.epoch(number) {
+    for (number, first) in [(0, first), (1, 0)] {
+        for batch in loader.epoch_from(number, first) {
             consumer.queue(batch?)?;
         }
     }
@@ -139,11 +141,14 @@ fn consume(
     consumer.finish()
 }
 
-fn expected(spec: &Spec, samples: &[Sample], batch_size: usize) -> Vec<Read> {
+fn expected(spec: &Spec, samples: &[Sample], (batch_size, first): (usize, usize)) -> Vec<Read> {
     let cpu = Device { choice: Choice::Cpu, soft: false };
     let options = Options { batch_size, ..options(2) };
     let mut loader = open(cpu, Deliver::Host, spec, samples, &options).unwrap();
-    [0, 1].into_iter().flat_map(|number| epoch(&mut loader, number).unwrap()).collect()
+    let mut from = |number, first| -> Vec<Read> {
+        loader.epoch_from(number, first).map(|batch| read(&batch.unwrap())).collect()
+    };
+    [from(0, first), from(1, 0)].concat()
 }
 
 pub(crate) fn seeds(default: u64) -> u64 {
@@ -163,18 +168,15 @@ fn every_order_gives_the_same_bytes(device: Device) {
         // do not.
         (course(), [planar(40, 2, 2), planar(1, 30, 30)].concat()),
     ];
-    const BATCHES: [usize; 5] = [3, 3, 3, 3, 40];
-    let expected: Vec<_> = cases
-        .iter()
-        .zip(BATCHES)
-        .map(|((spec, samples), batch)| expected(spec, samples, batch))
-        .collect();
+    // Samples of a batch, and the first batch of the first epoch.
+    const RUNS: [(usize, usize); 5] = [(3, 0), (3, 0), (3, 0), (3, 0), (40, 1)];
+    let expected: Vec<_> =
+        cases.iter().zip(RUNS).map(|((spec, samples), run)| expected(spec, samples, run)).collect();
     for seed in 0..seeds(2000) {
         let case = seed as usize / 3 % cases.len();
         let (spec, samples) = &cases[case];
         soft.configure(Config { seed, ..Config::default() });
-        let options = Options { batch_size: BATCHES[case], ..options(seed as usize % 4) };
-        let got = consume(device, spec, samples, &options).unwrap();
+        let got = consume(device, spec, samples, seed as usize % 4, RUNS[case]).unwrap();
         assert!(got == expected[case], "other bytes under seed {seed}");
         soft.assert_as(before, &format!("seed {seed}"));
     }
@@ -184,14 +186,14 @@ fn every_order_gives_the_same_bytes(device: Device) {
 fn every_failure_reaches_the_consumer(device: Device) {
     let soft = Soft::get();
     let (spec, samples) = (rich(), planar(9, 4, 5));
-    let expected = expected(&spec, &samples, 3);
+    let expected = expected(&spec, &samples, (3, 0));
     for (seed, status) in [(1, 700), (0, 999), (2, 2)] {
         let config = Config { seed, fail_status: status, ..Config::default() };
         let mut n = 1;
         loop {
             let before = soft.live();
             soft.configure(Config { fail_call: n, ..config });
-            let outcome = catch_unwind(|| consume(device, &spec, &samples, &options(1)));
+            let outcome = catch_unwind(|| consume(device, &spec, &samples, 1, (3, 0)));
             let outcome = outcome.unwrap_or_else(|panic| {
                 println!("    call {n} under seed {seed}, {}, failed", soft.call_name(n));
                 resume_unwind(panic)
@@ -222,7 +224,7 @@ fn every_failure_reaches_the_consumer(device: Device) {
             if seed == 0 {
                 soft.configure(Config::default());
                 assert!(
-                    consume(device, &spec, &samples, &options(1)).unwrap() == expected,
+                    consume(device, &spec, &samples, 1, (3, 0)).unwrap() == expected,
                     "after {call}"
                 );
             }
