@@ -187,7 +187,7 @@ fn every_failure_reaches_the_consumer(device: Device) {
     let soft = Soft::get();
     let (spec, samples) = (rich(), planar(9, 4, 5));
     let expected = expected(&spec, &samples, (3, 0));
-    for (seed, status) in [(1, 700), (0, 999), (2, 2)] {
+    for (seed, status) in [(0, 999), (1, 700)] {
         let config = Config { seed, fail_status: status, ..Config::default() };
         let mut n = 1;
         loop {
