@@ -107,13 +107,7 @@ pub struct Loader {
 impl Loader {
     /// Opens the reader that `spec` names under `data` and compiles the plan.
     pub fn open(spec: &Spec, data: &Path, options: &Options) -> Result<Loader> {
-        let reader: Arc<dyn Reader> = match &spec.reader.kind {
-            ReaderKind::File { file_list } => {
-                Arc::new(FileList::open(data, file_list, options.follow_links)?)
-            }
-            ReaderKind::Folders => Arc::new(Folders::open(data, options.follow_links)?),
-            ReaderKind::Cifar10 { train } => Arc::new(Cifar10::open(data, *train)?),
-        };
+        let reader = open_reader(&spec.reader.kind, data, options.follow_links)?;
         Self::with_reader(spec, reader, options)
     }
 
@@ -277,6 +271,15 @@ impl Loader {
     pub fn stats(&self) -> crate::stats::Stats {
         self.executor.stats()
     }
+}
+
+/// The reader that a pipeline names, over a data directory.
+pub fn open_reader(kind: &ReaderKind, data: &Path, follow_links: bool) -> Result<Arc<dyn Reader>> {
+    Ok(match kind {
+        ReaderKind::File { file_list } => Arc::new(FileList::open(data, file_list, follow_links)?),
+        ReaderKind::Folders => Arc::new(Folders::open(data, follow_links)?),
+        ReaderKind::Cifar10 { train } => Arc::new(Cifar10::open(data, *train)?),
+    })
 }
 
 /// The batches of one epoch. An error ends it; the loader can go on with another.

@@ -1,19 +1,29 @@
 //! `forebay doctor`: what this machine and this build can do, and why.
 
+use super::open::{PipelineArgs, roots};
 use anyhow::Result;
 use forebay::decoder::nvjpeg::{Library, Nvjpeg};
+use forebay::decoder::{Limits, Reason, Route, Rule, route};
 use forebay::device::Kernel;
 use forebay::device::cpu::Cpu;
 use forebay::device::cuda::{Cuda, Driver, Gpu, architectures};
 use forebay::device::images::{IMAGES, Image, NVRTC, Resources};
+use forebay::graph::spec::{DecoderSpec, Placement};
+use forebay::loader::open_reader;
+use forebay::reader::Content;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::io::{Write, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Also count which images of this directory nvJPEG would get on a GPU, and why not the others
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    #[command(flatten)]
+    pipeline: PipelineArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -30,6 +40,7 @@ struct Finding {
 
 /// Looks at everything. That something is missing is an answer, not a failure.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let images = args.data.as_deref().map(|data| images(data, &args.pipeline)).transpose()?;
     let findings = [
         forebay(),
         cpu(),
@@ -52,13 +63,51 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .map(|f| (f.name.to_string(), json!({ "value": f.value, "why": f.why })))
             .collect();
         object.insert("gpu_kernels".into(), resources());
+        if let Some(images) = images {
+            let cpu = images.cpu.iter().map(|(r, count)| (r.name().to_string(), json!(count)));
+            let cpu: Map<String, Value> = cpu.collect();
+            object.insert("images".into(), json!({ "nvjpeg": images.nvjpeg, "cpu": cpu }));
+        }
         writeln!(out, "{}", Value::Object(object))?;
     } else {
         for Finding { name, value, why } in findings {
             writeln!(out, "{name:<9} {value}\n{:<10}{why}", "")?;
         }
+        if let Some(Images { nvjpeg, cpu }) = images {
+            writeln!(out, "images    {nvjpeg} for nvJPEG on a GPU")?;
+            for (reason, count) in cpu {
+                writeln!(out, "{:<10}{count} for the CPU: {reason}", "")?;
+            }
+        }
     }
     Ok(())
+}
+
+/// Who would decode the images of a directory on a GPU.
+struct Images {
+    nvjpeg: u64,
+    cpu: Vec<(Reason, u64)>,
+}
+
+/// Routes every image as a loader on a GPU would, from its bytes and the pipeline's `[decoder]`.
+fn images(data: &Path, pipeline: &PipelineArgs) -> Result<Images> {
+    let spec = pipeline.spec()?;
+    let roots = roots(data, &spec.reader.kind)?;
+    let reader = open_reader(&spec.reader.kind, &roots[0], false)?;
+    let DecoderSpec { device, split, exact } = spec.decoder;
+    let gpu = if device == Placement::Cpu { Err(Reason::Pipeline) } else { Ok(()) };
+    let rule = Rule { split, exact, gpu, limits: Limits::default() };
+    let (mut nvjpeg, mut counts, mut file) = (0, [0; Reason::COUNT], Vec::new());
+    for id in 0..reader.len() {
+        if let Content::Encoded = reader.read(id, &mut file)? {
+            match route(&file, &rule) {
+                Route::Nvjpeg(_) => nvjpeg += 1,
+                Route::Cpu(reason) => counts[reason.index()] += 1,
+            }
+        }
+    }
+    let counted = Reason::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
+    Ok(Images { nvjpeg, cpu: counted.collect() })
 }
 
 fn finding(name: &'static str, value: impl Into<String>, why: impl Into<String>) -> Finding {
