@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use std::fs;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
 #[derive(clap::Args)]
@@ -29,6 +30,9 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// The first GPU, or what keeps it from being used.
+type GpuResult = forebay::Result<Arc<Cuda>>;
+
 /// One thing looked at.
 struct Finding {
     name: &'static str,
@@ -41,6 +45,8 @@ struct Finding {
 /// Looks at everything. That something is missing is an answer, not a failure.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let images = args.data.as_deref().map(|data| images(data, &args.pipeline)).transpose()?;
+    // Opened once, since that takes a while.
+    let gpu = Cuda::open(0);
     let findings = [
         forebay(),
         cpu(),
@@ -48,11 +54,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         jpeg(),
         formats(),
         driver(),
-        gpus(),
+        gpus(&gpu),
         nvrtc(),
         gpu_kernels(),
-        nvjpeg(),
-        mixed(),
+        nvjpeg(&gpu),
+        mixed(&gpu),
         trainer(),
         libtorch(),
     ];
@@ -176,7 +182,7 @@ fn driver() -> Finding {
     }
 }
 
-fn gpus() -> Finding {
+fn gpus(gpu: &GpuResult) -> Finding {
     let Ok(driver) = Driver::probe() else {
         return finding("gpus", "none", "without a driver none can be seen");
     };
@@ -187,7 +193,7 @@ fn gpus() -> Finding {
         }
     };
     let gpus: Vec<String> = (0..driver.devices()).map(describe).collect();
-    let chosen = match Cuda::open(0) {
+    let chosen = match gpu {
         Ok(cuda) => {
             let images =
                 Kernel::ALL.map(|kernel| format!("{} {}", kernel.name(), cuda.image(kernel)));
@@ -228,13 +234,13 @@ fn gpu_kernels() -> Finding {
     finding("cubins", archs.join(", "), why)
 }
 
-fn nvjpeg() -> Finding {
+fn nvjpeg(gpu: &GpuResult) -> Finding {
     let library = match Library::open() {
         Err(error) => return finding("nvjpeg", "not found", error.to_string()),
         Ok(library) => library,
     };
     let [major, minor, patch] = library.version();
-    let why = match Cuda::open(0) {
+    let why = match gpu {
         Ok(cuda) => match cuda.bind() {
             Ok(_bound) => Nvjpeg::new(library).description(),
             Err(error) => error.to_string(),
@@ -245,8 +251,8 @@ fn nvjpeg() -> Finding {
 }
 
 /// What a pipeline with `device = "mixed"` comes to here.
-fn mixed() -> Finding {
-    let started = Cuda::open(0).and_then(|cuda| {
+fn mixed(gpu: &GpuResult) -> Finding {
+    let started = gpu.as_ref().map_err(Clone::clone).and_then(|cuda| {
         let _bound = cuda.bind()?;
         Nvjpeg::new(Library::open()?).start()
     });

@@ -51,11 +51,6 @@ impl Orientation {
         self.swap
     }
 
-    /// Whether columns and rows of the stored picture are counted from the far edge.
-    pub const fn flips(self) -> (bool, bool) {
-        (self.flip_x, self.flip_y)
-    }
-
     /// Writes `stored`, turned upright, to `out`.
     pub fn apply(self, stored: &Pixels, out: &mut Pixels) {
         let (w, h) = (stored.width() as usize, stored.height() as usize);

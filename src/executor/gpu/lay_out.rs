@@ -126,7 +126,7 @@ fn reserve(engine: &Engine, job: &Job, slot: &mut DeviceSlot) -> Result<LaidOut>
     grow(slot.words.reserve(samples * 8, 0)?);
     let tables = BatchTables::new(samples, plan.images().len(), images.len());
     grow(slot.tables.reserve(tables.len, 0)?);
-    grow(slot.device_tables.reserve(tables.len)?);
+    grow(slot.device_tables.reserve(tables.labels)?);
     engine.count(|counts| &counts.grown, grown);
     Ok(LaidOut { tables, work, pixels, decoded: decoded.len(), images, between })
 }

@@ -231,7 +231,7 @@ impl Submitter {
 fn upload(engine: &Engine, job: &Job, lease: &mut Lease) -> Result<LaidOut> {
     let laid_out = lay_out(engine, job, lease)?;
     let slot = lease.device.as_deref_mut().expect("laid out");
-    let (tables, pixels) = (laid_out.tables.len, laid_out.pixels);
+    let (tables, pixels) = (laid_out.tables.labels, laid_out.pixels);
     // SAFETY: both sources are pinned memory of the slot, which nobody writes before `ready` has
     // happened; both places are the slot's own, and the last work on them is done.
     unsafe {

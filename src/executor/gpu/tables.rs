@@ -67,14 +67,16 @@ impl PlanTables {
     }
 }
 
-/// Offsets of a batch's tables, which go up in one copy.
+/// Offsets of a batch's tables. All but the labels go up in one copy; those are the consumer's to
+/// read, and go up when it has released the last ones.
 pub(super) struct BatchTables {
     pub(super) ids: usize,
-    pub(super) labels: usize,
     pub(super) images: usize,
     pub(super) decoded: usize,
     /// nvJPEG's status words, zero.
     pub(super) checks: usize,
+    /// Last: what is before goes up together.
+    pub(super) labels: usize,
     pub(super) len: usize,
 }
 
@@ -84,10 +86,10 @@ impl BatchTables {
         let mut layout = Layout::default();
         BatchTables {
             ids: layout.place(samples * 8),
-            labels: layout.place(samples * 8),
             images: layout.place(samples * images * size_of::<Image>()),
             decoded: layout.place(decoded * size_of::<Decoded>()),
             checks: layout.place(samples * 4),
+            labels: layout.place(samples * 8),
             len: layout.len(),
         }
     }
