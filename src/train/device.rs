@@ -2,6 +2,7 @@
 //! program is linked with it.
 #![allow(unsafe_code)]
 
+use super::shim::{allow_tf32, is_tf32};
 use crate::error::{Error, ErrorKind, Result};
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use std::path::{Path, PathBuf};
@@ -79,23 +80,4 @@ fn open_cuda() -> Result<()> {
             Err(Error::new(ErrorKind::Device, text))
         }
     }
-}
-
-// shim.cpp.
-unsafe extern "C" {
-    fn forebay_allow_tf32(allow: bool);
-    fn forebay_tf32() -> bool;
-}
-
-/// Whether convolutions and matrix products on GPUs may compute in TF32. For all of the process, and
-/// not while libtorch is at work on another thread.
-pub fn allow_tf32(allow: bool) {
-    // SAFETY: sets flags of libtorch, which it reads when an operation starts.
-    unsafe { forebay_allow_tf32(allow) }
-}
-
-/// What [`allow_tf32`] was last told, by libtorch's own account.
-pub fn is_tf32() -> bool {
-    // SAFETY: reads the same flags.
-    unsafe { forebay_tf32() }
 }
