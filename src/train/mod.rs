@@ -5,11 +5,17 @@
 
 mod batch;
 pub mod checkpoint;
+pub mod clip;
 pub mod device;
+pub mod guard;
 pub mod metrics;
+pub mod optimizer;
+pub mod precision;
 pub mod resnet;
 pub mod run;
+pub mod scaler;
 pub mod shim;
+mod state;
 pub mod step;
 
 use crate::error::{Error, ErrorKind};
