@@ -9,6 +9,7 @@ pub mod device;
 pub mod metrics;
 pub mod resnet;
 pub mod run;
+pub mod schedule;
 pub mod shim;
 pub mod step;
 

@@ -5,6 +5,7 @@ mod checkpoint;
 mod device;
 mod model;
 mod program;
+mod schedule;
 #[path = "../common/softgpu.rs"]
 mod softgpu;
 #[path = "../../src/train/mod.rs"]
