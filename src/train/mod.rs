@@ -6,6 +6,7 @@
 mod batch;
 pub mod checkpoint;
 pub mod device;
+pub mod log;
 pub mod metrics;
 pub mod resnet;
 pub mod run;

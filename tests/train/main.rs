@@ -3,6 +3,7 @@
 
 mod checkpoint;
 mod device;
+mod log;
 mod model;
 mod program;
 mod schedule;
