@@ -3,8 +3,10 @@
 
 mod checkpoint;
 mod device;
+mod log;
 mod model;
 mod program;
+mod schedule;
 #[path = "../common/softgpu.rs"]
 mod softgpu;
 #[path = "../../src/train/mod.rs"]

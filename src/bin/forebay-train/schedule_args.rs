@@ -1,0 +1,115 @@
+//! The flags of a learning rate's schedule, which `train` and `plot-lr` share.
+
+use crate::train::schedule::{Kind, Plan};
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+
+/// A schedule by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScheduleName {
+    Constant,
+    Cosine,
+    #[value(name = "onecycle")]
+    OneCycle,
+    Step,
+    Plateau,
+}
+
+/// Which schedule, and its shape.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct ScheduleArgs {
+    /// How the learning rate changes [default: constant]
+    #[arg(long, value_name = "KIND", help_heading = HEADING)]
+    pub(crate) schedule: Option<ScheduleName>,
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
+}
+
+/// The shape of a schedule. A flag that the schedule has no use for changes nothing.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = HEADING)]
+pub(crate) struct ShapeArgs {
+    /// Epochs over which the rate rises first; onecycle has a rise of its own [default: 0]
+    #[arg(long, value_name = "X", overrides_with = "warmup_steps")]
+    pub(crate) warmup_epochs: Option<f64>,
+    /// The same in steps of the optimiser
+    #[arg(long, value_name = "N", overrides_with = "warmup_epochs")]
+    pub(crate) warmup_steps: Option<u64>,
+    /// cosine: the rate at the end; plateau: the lowest [default: 0]
+    #[arg(long, value_name = "X")]
+    pub(crate) min_lr: Option<f64>,
+    /// onecycle: share of the steps on the way up [default: 0.3]
+    #[arg(long, value_name = "X")]
+    pub(crate) pct_start: Option<f64>,
+    /// onecycle: --lr is so many times the first rate [default: 25]
+    #[arg(long, value_name = "X")]
+    pub(crate) div_factor: Option<f64>,
+    /// onecycle: the first rate is so many times the last [default: 10000]
+    #[arg(long, value_name = "X")]
+    pub(crate) final_div_factor: Option<f64>,
+    /// step: epochs between two drops [default: 30]
+    #[arg(long, value_name = "N")]
+    pub(crate) step_epochs: Option<u64>,
+    /// step: what a drop multiplies the rate by [default: 0.1]
+    #[arg(long, value_name = "X")]
+    pub(crate) gamma: Option<f64>,
+    /// plateau: what a reduction multiplies the rate by [default: 0.1]
+    #[arg(long, value_name = "X")]
+    pub(crate) plateau_factor: Option<f64>,
+    /// plateau: epochs without improvement that are borne [default: 10]
+    #[arg(long, value_name = "N")]
+    pub(crate) plateau_patience: Option<u64>,
+}
+
+const HEADING: &str = "Learning rate";
+
+impl ScheduleArgs {
+    /// The rates of a run of `epochs` epochs of `steps_per_epoch` steps of the optimiser each.
+    pub(crate) fn plan(&self, lr: f64, epochs: u64, steps_per_epoch: u64) -> Result<Plan> {
+        let name = self.schedule.unwrap_or(ScheduleName::Constant);
+        self.shape.plan(name, lr, epochs, steps_per_epoch)
+    }
+}
+
+impl ShapeArgs {
+    /// The same for the schedule `name`.
+    pub(crate) fn plan(
+        &self,
+        name: ScheduleName,
+        lr: f64,
+        epochs: u64,
+        steps_per_epoch: u64,
+    ) -> Result<Plan> {
+        let min_lr = self.min_lr.unwrap_or(0.0);
+        let kind = match name {
+            ScheduleName::Constant => Kind::Constant,
+            ScheduleName::Cosine => Kind::Cosine { min_lr },
+            ScheduleName::OneCycle => Kind::OneCycle {
+                pct_start: self.pct_start.unwrap_or(0.3),
+                div_factor: self.div_factor.unwrap_or(25.0),
+                final_div_factor: self.final_div_factor.unwrap_or(1e4),
+            },
+            ScheduleName::Step => Kind::Step {
+                every_epochs: self.step_epochs.unwrap_or(30),
+                gamma: self.gamma.unwrap_or(0.1),
+            },
+            ScheduleName::Plateau => Kind::Plateau {
+                factor: self.plateau_factor.unwrap_or(0.1),
+                patience: self.plateau_patience.unwrap_or(10),
+                threshold: 1e-4,
+                min_lr,
+            },
+        };
+        let warmup_epochs = self.warmup_epochs.unwrap_or(0.0);
+        ensure!(
+            warmup_epochs.is_finite() && warmup_epochs >= 0.0,
+            "--warmup-epochs is {warmup_epochs}; it must be at least 0"
+        );
+        let warmup_steps = self
+            .warmup_steps
+            .unwrap_or_else(|| (warmup_epochs * steps_per_epoch as f64).round() as u64);
+        let total_steps =
+            epochs.checked_mul(steps_per_epoch).context("--epochs: too many steps to count")?;
+        Ok(Plan { kind, base_lr: lr, warmup_steps, total_steps, steps_per_epoch })
+    }
+}
