@@ -6,7 +6,10 @@
 mod batch;
 pub mod checkpoint;
 pub mod device;
+mod layer;
+pub mod lora;
 pub mod metrics;
+pub mod recompute;
 pub mod resnet;
 pub mod run;
 pub mod shim;

@@ -1,7 +1,7 @@
 //! One step of training and one of evaluation, on tensors.
 
 use super::metrics::Meter;
-use super::resnet::ResNet18;
+use super::resnet::{Mode, ResNet18};
 use tch::nn::Optimizer;
 use tch::{Reduction, TchError, Tensor, no_grad};
 
@@ -15,7 +15,7 @@ pub fn train(
     labels: &Tensor,
     meter: &mut Meter,
 ) -> Result<(), TchError> {
-    let logits = model.forward(images, true)?;
+    let logits = model.forward(images, Mode::Train)?;
     let loss = cross_entropy(&logits, labels)?;
     optimizer.zero_grad();
     loss.f_backward()?;
@@ -33,7 +33,7 @@ pub fn evaluate(
     meter: &mut Meter,
 ) -> Result<(), TchError> {
     no_grad(|| {
-        let logits = model.forward(images, false)?;
+        let logits = model.forward(images, Mode::Eval)?;
         meter.add(&cross_entropy(&logits, labels)?, &logits, labels)
     })
 }
