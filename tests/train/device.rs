@@ -1,7 +1,7 @@
 //! `--device` and `--tf32` of `forebay-train`, with a GPU, without, and with one of no use to libtorch.
 
 use crate::program::{complaint, good, run, shapes, told};
-use crate::train::device::{allow_tf32, is_tf32};
+use crate::train::shim::{allow_tf32, is_tf32};
 use crate::{seeded, softgpu};
 use assert_cmd::cargo::cargo_bin;
 use forebay::device::cuda::Driver;
