@@ -7,9 +7,12 @@
 //! on a GPU are brought into that order once, before the first convolution would do it in its
 //! forward and again in its backward pass.
 
+pub use super::layer::Mode;
+
+use super::layer::{BatchNorm, Conv, Linear, Weight, channels_last};
 use serde::{Deserialize, Serialize};
 use tch::nn::Path;
-use tch::{Device, Kind, TchError, Tensor, no_grad};
+use tch::{Device, TchError, Tensor};
 
 type Result<T> = std::result::Result<T, TchError>;
 
@@ -27,11 +30,7 @@ pub enum Stem {
 /// The network: (N, 3, H, W) f32 images to (N, classes) logits.
 #[derive(Debug)]
 pub struct ResNet18 {
-    stem: Stem,
-    conv1: Conv,
-    bn1: BatchNorm,
-    blocks: Vec<Block>,
-    fc: Linear,
+    segments: Vec<Segment>,
 }
 
 impl ResNet18 {
@@ -42,190 +41,167 @@ impl ResNet18 {
     /// The draws are torchvision's in number and order, so that one `manual_seed` gives, with the
     /// ImageNet stem, one and the same network here and there.
     pub fn new(path: &Path<'_>, stem: Stem, classes: i64) -> Result<Self> {
-        let (kernel, stride) = if stem == Stem::Imagenet { (7, 2) } else { (3, 1) };
-        let conv1 = Conv::new(&(path / "conv1"), 3, 64, kernel, stride)?;
-        let bn1 = BatchNorm::new(&(path / "bn1"), 64)?;
-        let mut blocks = Vec::new();
+        let mut segments = vec![Segment(Part::stem(path, stem)?)];
         let mut channels = 64;
         for (layer, width, stride) in [(1, 64, 1), (2, 128, 2), (3, 256, 2), (4, 512, 2)] {
             let path = path / format!("layer{layer}");
-            blocks.push(Block::new(&(&path / 0), channels, width, stride)?);
-            blocks.push(Block::new(&(&path / 1), width, width, 1)?);
+            segments.push(Segment(Part::block(&(&path / 0), channels, width, stride)?));
+            segments.push(Segment(Part::block(&(&path / 1), width, width, 1)?));
             channels = width;
         }
-        let fc = Linear::new(&(path / "fc"), channels, classes)?;
-        let model = ResNet18 { stem, conv1, bn1, blocks, fc };
-        model.convolutions().try_for_each(Conv::reset)?;
-        Ok(model)
+        segments.push(Segment(Part::Head(Linear::new(&(path / "fc"), channels, classes)?)));
+        let units = segments.iter().flat_map(|segment| segment.0.units());
+        units.map(|unit| &unit.conv).try_for_each(Conv::reset)?;
+        Ok(ResNet18 { segments })
     }
 
-    /// The logits of `images`. `train` says whether batch statistics are used and learned from, or
-    /// the running ones are used.
-    pub fn forward(&self, images: &Tensor, train: bool) -> Result<Tensor> {
-        let x = match images.device() {
-            Device::Cuda(_) => channels_last(images)?,
-            _ => images.shallow_clone(),
-        };
-        let mut x = self.bn1.forward(&self.conv1.forward(&x)?, train)?.f_relu_()?;
-        if self.stem == Stem::Imagenet {
-            x = x.f_max_pool2d([3, 3], [2, 2], [1, 1], [1, 1], false)?;
-        }
-        for block in &self.blocks {
-            x = block.forward(&x, train)?;
-        }
-        self.fc.forward(&x.f_adaptive_avg_pool2d([1, 1])?.f_flatten(1, -1)?)
+    /// The logits of `images`.
+    pub fn forward(&self, images: &Tensor, mode: Mode) -> Result<Tensor> {
+        let images = images.shallow_clone();
+        self.segments.iter().try_fold(images, |x, segment| segment.forward(&x, mode))
     }
 
-    fn convolutions(&self) -> impl Iterator<Item = &Conv> {
-        std::iter::once(&self.conv1).chain(self.blocks.iter().flat_map(Block::convolutions))
+    /// What [`ResNet18::forward`] goes through: the stem, eight residual blocks, the head.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// Batch norms for whose name (`layer1.0.bn1`) `frozen` holds use their running statistics in
+    /// training too, and leave them as they are; the others no longer do. Whether their weights and
+    /// biases learn is another matter.
+    pub fn freeze_statistics(&mut self, frozen: impl Fn(&str) -> bool) {
+        for unit in self.segments.iter_mut().flat_map(|segment| segment.0.units_mut()) {
+            unit.norm.frozen = frozen(&unit.norm.name);
+        }
+    }
+
+    /// The weights of all convolutions and of the head.
+    pub(super) fn weights_mut(&mut self) -> impl Iterator<Item = &mut Weight> {
+        self.segments.iter_mut().flat_map(|segment| match &mut segment.0 {
+            Part::Head(head) => vec![&mut head.weight],
+            part => part.units_mut().into_iter().map(|unit| &mut unit.conv.weight).collect(),
+        })
     }
 }
 
-/// Two 3x3 convolutions and what they are added to.
+/// A part of the network that takes one tensor from the part before it and gives one to the next.
 #[derive(Debug)]
-struct Block {
-    conv1: Conv,
-    bn1: BatchNorm,
-    conv2: Conv,
-    bn2: BatchNorm,
-    /// The 1x1 convolution that brings the input to the output's shape, where they differ.
-    downsample: Option<(Conv, BatchNorm)>,
+pub struct Segment(Part);
+
+impl Segment {
+    /// What the next segment takes: of the stem, whose `x` is images, (N, 64, H, W) with a quarter
+    /// of the height and width, or all of it with [`Stem::Cifar`]; of the head, logits.
+    pub fn forward(&self, x: &Tensor, mode: Mode) -> Result<Tensor> {
+        match &self.0 {
+            Part::Stem { unit, stem } => {
+                let x = match x.device() {
+                    Device::Cuda(_) => channels_last(x)?,
+                    _ => x.shallow_clone(),
+                };
+                let x = unit.forward(&x, mode)?.f_relu_()?;
+                match stem {
+                    Stem::Imagenet => x.f_max_pool2d([3, 3], [2, 2], [1, 1], [1, 1], false),
+                    Stem::Cifar => Ok(x),
+                }
+            }
+            Part::Block { first, second, downsample } => {
+                let mut y = second.forward(&first.forward(x, mode)?.f_relu_()?, mode)?;
+                let mut y = match downsample {
+                    Some(unit) => y.f_add_(&unit.forward(x, mode)?)?,
+                    None => y.f_add_(x)?,
+                };
+                y.f_relu_()
+            }
+            Part::Head(head) => head.forward(&x.f_adaptive_avg_pool2d([1, 1])?.f_flatten(1, -1)?),
+        }
+    }
+
+    /// Whether one of its parameters wants a gradient.
+    pub fn is_trainable(&self) -> bool {
+        match &self.0 {
+            Part::Head(head) => head.is_trainable(),
+            part => part.units().into_iter().any(Unit::is_trainable),
+        }
+    }
 }
 
-impl Block {
-    fn new(path: &Path<'_>, from: i64, to: i64, stride: i64) -> Result<Self> {
+#[derive(Debug)]
+enum Part {
+    Stem {
+        unit: Unit,
+        stem: Stem,
+    },
+    /// Two 3x3 convolutions and what they are added to.
+    Block {
+        first: Unit,
+        second: Unit,
+        /// Brings the input to the output's shape, where they differ.
+        downsample: Option<Unit>,
+    },
+    Head(Linear),
+}
+
+impl Part {
+    fn stem(path: &Path<'_>, stem: Stem) -> Result<Self> {
+        let (kernel, stride) = if stem == Stem::Imagenet { (7, 2) } else { (3, 1) };
+        let conv = Conv::new(&(path / "conv1"), 3, 64, kernel, stride)?;
+        let norm = BatchNorm::new(&(path / "bn1"), 64)?;
+        Ok(Part::Stem { unit: Unit { conv, norm }, stem })
+    }
+
+    fn block(path: &Path<'_>, from: i64, to: i64, stride: i64) -> Result<Self> {
+        let unit = |conv: Path<'_>, norm: Path<'_>, from, kernel, stride| -> Result<Unit> {
+            let conv = Conv::new(&conv, from, to, kernel, stride)?;
+            Ok(Unit { conv, norm: BatchNorm::new(&norm, to)? })
+        };
         let downsample = if stride != 1 || from != to {
             let path = path / "downsample";
-            let conv = Conv::new(&(&path / 0), from, to, 1, stride)?;
-            Some((conv, BatchNorm::new(&(&path / 1), to)?))
+            Some(unit(&path / 0, &path / 1, from, 1, stride)?)
         } else {
             None
         };
-        Ok(Block {
-            conv1: Conv::new(&(path / "conv1"), from, to, 3, stride)?,
-            bn1: BatchNorm::new(&(path / "bn1"), to)?,
-            conv2: Conv::new(&(path / "conv2"), to, to, 3, 1)?,
-            bn2: BatchNorm::new(&(path / "bn2"), to)?,
+        Ok(Part::Block {
+            first: unit(path / "conv1", path / "bn1", from, 3, stride)?,
+            second: unit(path / "conv2", path / "bn2", to, 3, 1)?,
             downsample,
         })
     }
 
-    fn forward(&self, x: &Tensor, train: bool) -> Result<Tensor> {
-        let y = self.bn1.forward(&self.conv1.forward(x)?, train)?.f_relu_()?;
-        let mut y = self.bn2.forward(&self.conv2.forward(&y)?, train)?;
-        let mut y = match &self.downsample {
-            Some((conv, bn)) => y.f_add_(&bn.forward(&conv.forward(x)?, train)?)?,
-            None => y.f_add_(x)?,
-        };
-        y.f_relu_()
-    }
-
-    fn convolutions(&self) -> impl Iterator<Item = &Conv> {
-        let downsample = self.downsample.as_ref().map(|(conv, _)| conv);
-        [&self.conv1, &self.conv2].into_iter().chain(downsample)
-    }
-}
-
-/// A square convolution without bias that keeps the image's size but for its stride.
-#[derive(Debug)]
-struct Conv {
-    weight: Tensor,
-    stride: i64,
-    padding: i64,
-}
-
-impl Conv {
-    fn new(path: &Path<'_>, from: i64, to: i64, kernel: i64, stride: i64) -> Result<Self> {
-        // These values are drawn and thrown away as torchvision does: `reset` draws the real ones.
-        let weight = uniform(&[to, from, kernel, kernel], 1.0)?;
-        let weight = path.add("weight", channels_last(&weight)?, true);
-        Ok(Conv { weight, stride, padding: kernel / 2 })
-    }
-
-    /// Draws the weights from He's normal distribution over the fan-out.
-    fn reset(&self) -> Result<()> {
-        let size = self.weight.size();
-        let fan_out = (size[0] * size[2] * size[3]) as f64;
-        let mut drawn = Tensor::f_empty(&size, tch::kind::FLOAT_CPU)?;
-        let drawn = drawn.f_normal_(0.0, 2f64.sqrt() / fan_out.sqrt())?;
-        no_grad(|| self.weight.shallow_clone().f_copy_(&drawn))
-    }
-
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let (stride, padding) = ([self.stride; 2], [self.padding; 2]);
-        x.f_conv2d(&self.weight, None::<Tensor>, stride, padding, [1, 1], 1)
-    }
-}
-
-/// Batch normalisation over N, H and W.
-#[derive(Debug)]
-struct BatchNorm {
-    weight: Tensor,
-    bias: Tensor,
-    running_mean: Tensor,
-    running_var: Tensor,
-    /// Batches learned from: unused with a fixed momentum, but part of PyTorch's state dict.
-    num_batches_tracked: Tensor,
-}
-
-impl BatchNorm {
-    const MOMENTUM: f64 = 0.1;
-    const EPSILON: f64 = 1e-5;
-
-    fn new(path: &Path<'_>, channels: i64) -> Result<Self> {
-        let counter = Tensor::f_zeros([0; 0], (Kind::Int64, path.device()))?;
-        Ok(BatchNorm {
-            weight: path.f_ones("weight", &[channels])?,
-            bias: path.f_zeros("bias", &[channels])?,
-            running_mean: path.f_zeros_no_train("running_mean", &[channels])?,
-            running_var: path.f_ones_no_train("running_var", &[channels])?,
-            num_batches_tracked: path.add("num_batches_tracked", counter, false),
-        })
-    }
-
-    fn forward(&self, x: &Tensor, train: bool) -> Result<Tensor> {
-        if train {
-            let _ = self.num_batches_tracked.shallow_clone().f_add_scalar_(1)?;
+    /// In torchvision's order.
+    fn units(&self) -> Vec<&Unit> {
+        match self {
+            Part::Stem { unit, .. } => vec![unit],
+            Part::Block { first, second, downsample } => {
+                [first, second].into_iter().chain(downsample).collect()
+            }
+            Part::Head(_) => Vec::new(),
         }
-        x.f_batch_norm(
-            Some(&self.weight),
-            Some(&self.bias),
-            Some(&self.running_mean),
-            Some(&self.running_var),
-            train,
-            Self::MOMENTUM,
-            Self::EPSILON,
-            true,
-        )
+    }
+
+    fn units_mut(&mut self) -> Vec<&mut Unit> {
+        match self {
+            Part::Stem { unit, .. } => vec![unit],
+            Part::Block { first, second, downsample } => {
+                [first, second].into_iter().chain(downsample).collect()
+            }
+            Part::Head(_) => Vec::new(),
+        }
     }
 }
 
-/// A fully connected layer.
+/// A convolution and the batch norm behind it.
 #[derive(Debug)]
-struct Linear {
-    weight: Tensor,
-    bias: Tensor,
+struct Unit {
+    conv: Conv,
+    norm: BatchNorm,
 }
 
-impl Linear {
-    fn new(path: &Path<'_>, from: i64, to: i64) -> Result<Self> {
-        let bound = 1.0 / (from as f64).sqrt();
-        let weight = path.add("weight", uniform(&[to, from], bound)?, true);
-        let bias = path.add("bias", uniform(&[to], bound)?, true);
-        Ok(Linear { weight, bias })
+impl Unit {
+    fn forward(&self, x: &Tensor, mode: Mode) -> Result<Tensor> {
+        self.norm.forward(&self.conv.forward(x)?, mode)
     }
 
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        x.f_linear(&self.weight, Some(&self.bias))
+    fn is_trainable(&self) -> bool {
+        self.conv.is_trainable() || self.norm.is_trainable()
     }
-}
-
-/// The same (N, C, H, W) values with the channels of a pixel side by side in memory.
-fn channels_last(tensor: &Tensor) -> Result<Tensor> {
-    tensor.f_permute([0, 2, 3, 1])?.f_contiguous()?.f_permute([0, 3, 1, 2])
-}
-
-/// Values between -`bound` and `bound`.
-fn uniform(size: &[i64], bound: f64) -> Result<Tensor> {
-    Tensor::f_empty(size, tch::kind::FLOAT_CPU)?.f_uniform_(-bound, bound)
 }

@@ -2,7 +2,7 @@
 
 use crate::train::checkpoint::Store;
 use crate::train::metrics::{Meter, Metrics};
-use crate::train::resnet::Stem;
+use crate::train::resnet::{Mode, Stem};
 use crate::train::step;
 use crate::{batch, meta, model, seeded};
 use tch::nn::{Adam, OptimizerConfig, VarStore};
@@ -30,14 +30,14 @@ fn the_same_seed_gives_torchvisions_logits_and_losses() {
     let _turn = seeded(0);
     let (variables, model) = model(Stem::Imagenet, 10);
     let (images, labels) = batch(16, 10);
-    let logits = |train| {
-        let logits = tch::no_grad(|| model.forward(&images, train)).unwrap();
+    let logits = |mode| {
+        let logits = tch::no_grad(|| model.forward(&images, mode)).unwrap();
         Vec::<f64>::try_from(logits.flatten(0, -1)).unwrap()
     };
     // Over 16 samples of one pixel, as the last layer has them, the division by the deviation
     // magnifies the last bits.
-    close("batch_statistics", &logits(true), 1e-4);
-    close("running_statistics", &logits(false), 1e-5);
+    close("batch_statistics", &logits(Mode::Train), 1e-4);
+    close("running_statistics", &logits(Mode::Eval), 1e-5);
 
     // Small steps, since Adam turns the last bits of a gradient near zero into whole steps.
     let mut optimizer = Adam::default().build(&variables, 1e-6).unwrap();
@@ -61,7 +61,7 @@ fn parameters_are_as_many_as_torchvisions() {
     assert_eq!((trainable(&variables), variables.len()), (11_689_512, 122));
     let (variables, model) = model(Stem::Cifar, 10);
     assert_eq!(trainable(&variables), 11_173_962);
-    let logits = model.forward(&batch(2, 10).0, true).unwrap();
+    let logits = model.forward(&batch(2, 10).0, Mode::Train).unwrap();
     assert_eq!(logits.size(), [2, 10]);
 }
 

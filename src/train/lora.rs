@@ -1,0 +1,143 @@
+//! Low-rank adapters: beside each frozen weight W a product B·A of few numbers, which learns.
+//!
+//! E. Hu, Y. Shen, P. Wallis, Z. Allen-Zhu, Y. Li, S. Wang, L. Wang, W. Chen: *LoRA: low-rank
+//! adaptation of large language models* (ICLR 2022). Their alpha is the rank here, so that the product
+//! is not scaled. For a convolution A is one of `rank` channels with the same kernel, and B a 1x1
+//! convolution behind it. They run beside the frozen layer, which then needs no gradient of its
+//! weight: with W + B·A for a weight, a step would cost half as much again.
+
+use super::layer::{channels_last, uniform};
+use super::resnet::ResNet18;
+use super::torch;
+use crate::error::{Error, ErrorKind, Result};
+use std::collections::{BTreeMap, BTreeSet};
+use tch::nn::{Path, VarStore};
+use tch::{Kind, TchError, Tensor, no_grad};
+
+type TorchResult<T> = std::result::Result<T, TchError>;
+
+const A: &str = "lora_a";
+const B: &str = "lora_b";
+
+/// What the head learns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Head {
+    /// An adapter, as the convolutions: for weights whose head knows the classes already.
+    Adapted,
+    /// All of itself: for a head that was drawn anew, which no adapter of low rank makes good.
+    Whole,
+}
+
+impl ResNet18 {
+    /// Freezes the network, whose parameters are `variables`, and puts adapters of `rank` (1 or more)
+    /// on its convolutions and its head, or trains the head itself. They compute nothing but zeros
+    /// before they have learned. Their names are `layer1.0.conv1.lora_a`, of `rank`xIxKxK, and
+    /// `layer1.0.conv1.lora_b`, of Ox`rank`x1x1; the head's `fc.lora_a` and `fc.lora_b` have two axes.
+    ///
+    /// Draws come from libtorch's generator of the CPU. Comes once, at most.
+    pub fn add_lora(&mut self, variables: &VarStore, rank: i64, head: Head) -> TorchResult<()> {
+        for (name, parameter) in variables.variables() {
+            let whole = head == Head::Whole && ["fc.weight", "fc.bias"].contains(&name.as_str());
+            let _ = parameter.f_set_requires_grad(whole)?;
+        }
+        let root = variables.root();
+        let mut weights: Vec<_> = self.weights_mut().collect();
+        if head == Head::Whole {
+            weights.pop();
+        }
+        weights.into_iter().try_for_each(|weight| weight.adapt(&root, rank))
+    }
+}
+
+/// The two matrices of a layer.
+#[derive(Debug)]
+pub(super) struct Adapter {
+    pub(super) a: Tensor,
+    pub(super) b: Tensor,
+}
+
+impl Adapter {
+    /// An adapter of `weight`, (O, I) or (O, I, K, K), with the parameters `lora_a` and `lora_b` of
+    /// `path`: A from He's uniform distribution as PyTorch draws layers, B of zeros.
+    pub(super) fn new(path: &Path<'_>, weight: &Tensor, rank: i64) -> TorchResult<Self> {
+        let mut a = weight.size();
+        let mut b = vec![1; a.len()];
+        (b[0], b[1]) = (a[0], rank);
+        a[0] = rank;
+        let fan_in: i64 = a[1..].iter().product();
+        let mut a = uniform(&a, 1.0 / (fan_in as f64).sqrt())?;
+        if a.dim() == 4 {
+            a = channels_last(&a)?;
+        }
+        let b = Tensor::f_zeros(&b, tch::kind::FLOAT_CPU)?;
+        let add = |name, drawn: Tensor| -> TorchResult<Tensor> {
+            Ok(path.add(name, drawn.f_to_device(path.device())?, true))
+        };
+        Ok(Adapter { a: add(A, a)?, b: add(B, b)? })
+    }
+
+    /// The weight of the plain layer that does the same as one of `weight` with this beside it.
+    fn merged(&self, weight: &Tensor) -> TorchResult<Tensor> {
+        // With I last, as convolutions lie in memory, nothing of this copies.
+        let rows = |tensor: &Tensor| match tensor.dim() {
+            4 => tensor.f_permute([0, 2, 3, 1])?.f_flatten(1, -1),
+            _ => Ok(tensor.shallow_clone()),
+        };
+        let sum = rows(weight)?.f_addmm(&rows(&self.b)?, &rows(&self.a)?)?;
+        match weight.size()[..] {
+            [o, i, h, w] => sum.f_view([o, h, w, i])?.f_permute([0, 3, 1, 2]),
+            _ => Ok(sum),
+        }
+    }
+
+    pub(super) fn is_trainable(&self) -> bool {
+        self.a.requires_grad() || self.b.requires_grad()
+    }
+}
+
+/// Whether a state dict holds adapters.
+pub fn is_adapted(tensors: &BTreeMap<String, Tensor>) -> bool {
+    tensors.keys().any(|name| layer(name, A).is_some() || layer(name, B).is_some())
+}
+
+/// The state dict of the plain network that gives the logits of the adapted one, up to the rounding
+/// of f32: 1e-5 is much for logits of a few units.
+///
+/// # Errors
+/// Where half of an adapter or its weight is missing, or their shapes do not fit each other.
+pub fn merge(mut tensors: BTreeMap<String, Tensor>) -> Result<BTreeMap<String, Tensor>> {
+    let adapted = |name: &String| layer(name, A).or_else(|| layer(name, B)).map(str::to_string);
+    let layers: BTreeSet<_> = tensors.keys().filter_map(adapted).collect();
+    for layer in layers {
+        let mut take = |name: &str| {
+            let name = format!("{layer}.{name}");
+            let tensor = tensors.remove(&name).filter(|tensor| tensor.is_floating_point());
+            let missing = || data(format!("{name} is missing or holds no floats"));
+            tensor.ok_or_else(missing)?.f_to_kind(Kind::Float).map_err(torch)
+        };
+        let (weight, a, b) = (take("weight")?, take(A)?, take(B)?);
+        let (w, size_a, size_b) = (weight.size(), a.size(), b.size());
+        let fits = matches!(w.len(), 2 | 4)
+            && [size_a.len(), size_b.len()] == [w.len(); 2]
+            && size_a[1..] == w[1..]
+            && size_b[..2] == [w[0], size_a[0]]
+            && size_b[2..].iter().all(|size| *size == 1);
+        if !fits {
+            let text =
+                format!("{layer}: {A} of {size_a:?}, {B} of {size_b:?} and the weight of {w:?}");
+            return Err(data(format!("{text} do not fit each other")));
+        }
+        let merged = no_grad(|| Adapter { a, b }.merged(&weight)).map_err(torch)?;
+        tensors.insert(format!("{layer}.weight"), merged);
+    }
+    Ok(tensors)
+}
+
+/// The layer whose parameter of this `kind` is called `name`.
+fn layer<'a>(name: &'a str, kind: &str) -> Option<&'a str> {
+    name.strip_suffix(kind)?.strip_suffix('.')
+}
+
+fn data(text: String) -> Error {
+    Error::new(ErrorKind::Data, text)
+}
