@@ -8,7 +8,9 @@ use super::metrics::Meter;
 use super::optimizer::{self, Optimizer};
 use super::precision::Precision;
 use super::resnet::{Mode, ResNet18};
-use super::scaler::{GradScaler, Guard, Scaling};
+use super::guard::Guard;
+use super::lora::Head;
+use super::scaler::{GradScaler, Scaling};
 use super::{recompute, torch, weights};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::Batch;
@@ -56,7 +58,7 @@ impl Learner {
     /// A network with weights drawn from libtorch's generator, then taken from `weights` as far as
     /// they go: what became of those comes with it.
     pub fn new(
-        model: Model,
+        mut model: Model,
         recipe: Recipe,
         weights: Option<&Tensors>,
         device: Device,
@@ -68,8 +70,13 @@ impl Learner {
             ResNet18::new(&variables.root(), model.stem, model.classes).map_err(torch)?;
         let report = weights.map(|weights| weights::load(&variables, weights)).transpose()?;
         freeze::apply(&variables, recipe.unfreeze)?;
-        if let Some(rank) = model.lora {
-            network.add_lora(&variables.root(), rank).map_err(torch)?;
+        if let Some(lora) = &mut model.lora {
+            // A head that knows these classes already is adapted; one that was drawn anew is not.
+            if let Some(report) = &report {
+                lora.head = report.head.is_none() && !report.missing.iter().any(|n| n == "fc.weight");
+            }
+            let head = if lora.head { Head::Adapted } else { Head::Whole };
+            network.add_lora(&variables, lora.rank, head).map_err(torch)?;
         }
         if recipe.freeze_norm {
             let unfreeze = recipe.unfreeze;
@@ -127,7 +134,7 @@ impl Learner {
         let Samples { images, labels, .. } = samples;
         let Learner { network, recipe, device, scaler, guard, .. } = self;
         let autocast = || recipe.precision.autocast(*device);
-        let objective = |logits: &Tensor| {
+        let mut objective = |logits: &Tensor| {
             let logits = logits.f_to_kind(Kind::Float)?;
             let loss = cross_entropy(&logits, labels, recipe.label_smoothing)?;
             guard.latch(&loss)?;

@@ -108,7 +108,7 @@ impl Meter {
     pub fn state(&self) -> Result<[(String, Tensor); 2], TchError> {
         let samples = Tensor::from_slice(&[self.samples]).f_to_device(self.hits.device())?;
         let counts = Tensor::f_cat(&[&self.hits, &samples], 0)?;
-        Ok([(Self::LOSS.into(), self.loss.f_copy()?), (Self::COUNTS.into(), counts)])
+        Ok([(Self::LOSS.into(), self.loss.shallow_clone()), (Self::COUNTS.into(), counts)])
     }
 
     /// Takes over the state of another meter; `tensors` hold it by name.

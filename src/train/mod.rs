@@ -13,6 +13,7 @@ pub mod evaluate;
 pub mod export;
 pub mod file;
 pub mod freeze;
+pub mod guard;
 mod layer;
 pub mod learner;
 pub mod log;

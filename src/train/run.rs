@@ -2,12 +2,12 @@
 
 use super::accumulate::Accumulate;
 use super::batch::Samples;
-use super::checkpoint::{Checkpoint, Conditions, Meta, Model, Store, Tensors};
+use super::checkpoint::{Checkpoint, Conditions, Lora, Meta, Model, Store, Tensors};
 use super::device::Device;
 use super::early_stop::{self, EarlyStop};
 use super::evaluate::{Evaluation, evaluate};
 use super::learner::{Learner, Recipe};
-use super::metrics::{Clock, Meter, Metric, Metrics, Sums, Times};
+use super::metrics::{Clock, Meter, Metric, Metrics, Times};
 use super::resnet::Stem;
 use super::schedule::{Plan, Scheduler};
 use super::{torch, weights};
@@ -273,7 +273,7 @@ pub fn run(
     options: &Options,
     data: &mut Data,
     store: Option<&mut Store>,
-    resume: Option<(&Path, Checkpoint)>,
+    resume: Option<(&Path, &Checkpoint)>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Event<'_>),
 ) -> Result<Summary> {
@@ -303,7 +303,10 @@ pub fn run(
         stem: options.stem,
         classes: options.classes.map_or_else(|| classes(train, valid.as_ref()), Ok)?,
         names: train.classes().to_vec(),
-        lora: options.lora,
+        lora: options.lora.map(|rank| {
+            let before = resume.and_then(|(_, checkpoint)| checkpoint.meta.model.lora);
+            Lora { rank, head: before.is_some_and(|lora| lora.head) }
+        }),
     };
     let classes = model.classes;
     let weights = options.weights.as_ref().filter(|_| resume.is_none());

@@ -8,9 +8,8 @@ use crate::train::metrics::Metrics;
 use crate::train::plot;
 use crate::train::run::{Epoch, Event, Log};
 use anyhow::{Context, Result};
-use image::{ImageFormat, RgbImage};
+use image::RgbImage;
 use std::fs;
-use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 /// Writes as the run goes; what fails is told once, and the run goes on.
@@ -141,9 +140,7 @@ impl Recorder {
     }
 
     fn image(&mut self, tag: &str, step: u64, image: &RgbImage) -> Result<()> {
-        let mut png = Cursor::new(Vec::new());
-        image.write_to(&mut png, ImageFormat::Png)?;
-        self.events.image(tag, step, &png.into_inner(), image.width(), image.height());
+        self.events.image(tag, step, plot::png(image)?, image.width(), image.height());
         Ok(self.events.flush()?)
     }
 

@@ -4,7 +4,7 @@ use crate::train::metrics::Metrics;
 use crate::train::run::{Epoch, Event, Log, Pass, Step, Summary};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// A bar on a terminal, now and then a plain line elsewhere; the lines of epochs on stdout.
@@ -170,7 +170,7 @@ impl Screen {
     }
 
     /// Sums up. `files` are what the run left, each with what it is.
-    pub(crate) fn finish(&self, summary: &Summary, files: &[(&str, &Path)]) {
+    pub(crate) fn finish(&self, summary: &Summary, files: &[(String, PathBuf)]) {
         let (epochs, times) = (summary.epochs, &summary.train_times);
         if let Some(step) = summary.stopped {
             let place = match step {
@@ -204,7 +204,7 @@ impl Screen {
             }
         }
         for (what, path) in files {
-            self.print(&format!("{what:<9} {}", path.display()));
+            self.print(&format!("{what:<22} {}", path.display()));
         }
     }
 

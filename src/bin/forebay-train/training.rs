@@ -324,8 +324,8 @@ fn open(args: &Args, device: Choice) -> Result<Data> {
 
     let named = args.data.valid_pipeline.as_deref();
     let dir = split("valid").or_else(|| named.map(|_| root.clone()));
-    let load = |dir| load(named.unwrap_or(VALID), &dir, &options(args.data.limit_valid));
-    let valid = dir.map(load).transpose()?;
+    let options = options(args.data.limit_valid);
+    let valid = dir.map(|dir| load(named.unwrap_or(VALID), &dir, &options)).transpose()?;
 
     match &valid {
         None => eprintln!("no valid/ in {}: training without validation", root.display()),

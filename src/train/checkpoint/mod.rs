@@ -6,7 +6,7 @@
 
 mod store;
 
-pub use store::{Mode, Store};
+pub use store::{Mode, Pick, Store, find};
 
 use super::early_stop;
 use super::resnet::Stem;
@@ -19,8 +19,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::Path;
 use tch::{Kind, TchError, Tensor};
 use xxhash_rust::xxh3::xxh3_64;
@@ -66,8 +65,17 @@ pub struct Model {
     pub classes: i64,
     /// Names of the classes by label; empty where the data has none.
     pub names: Vec<String>,
-    /// The rank of the adapters, where there are any.
-    pub lora: Option<i64>,
+    /// The adapters, where there are any.
+    pub lora: Option<Lora>,
+}
+
+/// What low-rank adapters there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lora {
+    /// Of each.
+    pub rank: i64,
+    /// The head has one, too; else it learns itself.
+    pub head: bool,
 }
 
 impl Model {
@@ -84,7 +92,11 @@ impl fmt::Display for Model {
             Stem::Cifar => "cifar",
         };
         write!(f, "a {stem} stem, {} classes", self.classes)?;
-        self.lora.map_or(Ok(()), |rank| write!(f, ", adapters of rank {rank}"))
+        match self.lora {
+            Some(Lora { rank, head: true }) => write!(f, ", adapters of rank {rank}"),
+            Some(Lora { rank, head: false }) => write!(f, ", adapters of rank {rank} but for the head"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -156,105 +168,6 @@ impl Meta {
 
 /// What stands in the checksum's place while it is computed.
 const NO_SUM: &str = "0000000000000000";
-
-/// What tells one network from another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Model {
-    /// Before the first residual block.
-    pub stem: Stem,
-    /// Logits.
-    pub classes: i64,
-    /// Names of the classes by label; empty where the data has none.
-    pub names: Vec<String>,
-    /// The rank of the adapters, where there are any.
-    pub lora: Option<i64>,
-}
-
-impl Model {
-    /// Whether the weights of one fit the other.
-    pub fn is_like(&self, other: &Model) -> bool {
-        (self.stem, self.classes, self.lora) == (other.stem, other.classes, other.lora)
-    }
-}
-
-impl fmt::Display for Model {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stem = match self.stem {
-            Stem::Imagenet => "imagenet",
-            Stem::Cifar => "cifar",
-        };
-        write!(f, "a {stem} stem, {} classes", self.classes)?;
-        self.lora.map_or(Ok(()), |rank| write!(f, ", adapters of rank {rank}"))
-    }
-}
-
-/// What the last bits of a run's weights follow from, beside its settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Conditions {
-    /// The seed of weights, order and draws.
-    pub seed: u64,
-    /// Samples a batch.
-    pub batch_size: usize,
-    /// Batches an epoch.
-    pub steps: usize,
-    /// Training samples.
-    pub samples: u64,
-    /// xxh3 of the samples' names and labels, in hexadecimal.
-    pub data: String,
-    /// Threads of libtorch on the CPU.
-    pub torch_threads: i32,
-    /// What computes: the kind of processor, or the GPU.
-    pub processor: String,
-}
-
-impl Conditions {
-    /// What a run that goes on under `self` computes otherwise than one under `before`, a line each.
-    ///
-    /// # Errors
-    /// Where a position within an epoch of `before` means nothing here.
-    pub fn compare(&self, before: &Conditions, position: Position) -> Result<Vec<String>> {
-        let within = position.step > 0;
-        let mut notes = Vec::new();
-        let mut note = |what: &str, before: &dyn std::fmt::Display, now: &dyn std::fmt::Display| {
-            notes.push(format!("{what}: {before} before, {now} now"));
-        };
-        let order = [
-            ("seed", before.seed, self.seed),
-            ("batch size", before.batch_size as u64, self.batch_size as u64),
-            ("training samples", before.samples, self.samples),
-        ];
-        for (what, before, now) in order {
-            if before != now && within {
-                let text = format!(
-                    "the checkpoint stands at batch {} of an epoch with {what} {before}, and this \
-                     run has {now}; resume with the same, or from the end of an epoch",
-                    position.step
-                );
-                return Err(Error::new(ErrorKind::Data, text));
-            }
-            if before != now {
-                note(what, &before, &now);
-            }
-        }
-        if self.samples == before.samples && self.data != before.data {
-            note("names and labels of the samples", &before.data, &self.data);
-        }
-        if self.torch_threads != before.torch_threads {
-            note("threads of libtorch", &before.torch_threads, &self.torch_threads);
-        }
-        if self.processor != before.processor {
-            note("processor", &before.processor, &self.processor);
-        }
-        Ok(notes)
-    }
-}
-
-impl Meta {
-    /// The name of the entry in the file's metadata.
-    pub const KEY: &'static str = "forebay";
-
-    const NO_SUM: &'static str = "0000000000000000";
-}
 
 /// A checkpoint's file in memory, found to be whole.
 #[derive(Debug)]
@@ -331,24 +244,6 @@ fn checksum_place(header: &[u8]) -> Option<usize> {
     const LABEL: &[u8] = br#"\"checksum\":\""#;
     let found = memchr::memmem::rfind(header, LABEL)? + LABEL.len();
     (found + NO_SUM.len() <= header.len()).then_some(found)
-}
-
-/// Puts `bytes` at `path`: written beside it, synced, renamed over it.
-fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let temporary = store::temporary(path);
-    let write = || {
-        let mut file = File::create(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)?;
-        // The rename itself is on disk only once the directory is.
-        File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
-    };
-    write().map_err(|e| {
-        // What could be written of it helps nobody, and may be what filled the disk.
-        let _ = fs::remove_file(&temporary);
-        Error::io("write", path, e)
-    })
 }
 
 /// A tensor's type, shape and row-major bytes, wherever and in whatever order it lies.

@@ -1,10 +1,12 @@
 //! The directory in which a run's checkpoints are kept: the newest, and the best few.
 
-use super::{Checkpoint, Meta, Tensors, replace, serialize};
+use super::super::file::{beside, replace};
+use super::{Checkpoint, Meta, Tensors, serialize};
 use crate::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Which values of a metric are better.
@@ -46,7 +48,7 @@ impl Store {
     /// else none may lie there.
     pub fn open(dir: &Path, mode: Mode, top_k: usize, resume: bool) -> Result<Self> {
         fs::create_dir_all(dir).map_err(|e| Error::io("create the directory", dir, e))?;
-        let probe = temporary(&dir.join(Self::LAST));
+        let probe = beside(&dir.join(Self::LAST));
         File::create(&probe)
             .and_then(|_| fs::remove_file(&probe))
             .map_err(|e| Error::io("write to the directory", dir, e))?;
@@ -87,13 +89,13 @@ impl Store {
             if room || (better && self.top_k > 0) {
                 let file = format!("epoch={}-{name}={score:.4}.safetensors", meta.position.epoch);
                 let path = self.dir.join(file);
-                replace(&path, &bytes)?;
+                replace(&path, |file| file.write_all(&bytes))?;
                 self.kept.retain(|(_, kept)| *kept != path);
                 self.kept.push((*score, path));
                 self.rank();
             }
         }
-        replace(&self.last(), &bytes)?;
+        replace(&self.last(), |file| file.write_all(&bytes))?;
         // Only now: until the new ones were safe, the old ones were.
         for (_, path) in self.kept.drain(self.top_k.min(self.kept.len())..) {
             fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
@@ -178,10 +180,4 @@ pub fn find(dir: &Path, pick: Pick) -> Result<(PathBuf, Checkpoint, Vec<String>)
         }
     }
     Err(passed_over.swap_remove(0))
-}
-
-/// Where a file is written before it takes the place of `path`.
-pub(super) fn temporary(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.partial"))
 }
