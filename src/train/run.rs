@@ -409,9 +409,8 @@ pub fn run(
             }
             done += 1;
             let step_ends = done % accumulate == 0 || done == steps;
-            let mut log = false;
             if step_ends {
-                log = (run.global_step + 1).is_multiple_of(options.log_every) || done == steps;
+                let log = (run.global_step + 1).is_multiple_of(options.log_every) || done == steps;
                 let momentum = run.scheduler.momentum(run.global_step);
                 let norm = run.learner.update(rate, momentum, log)?;
                 run.global_step += 1;

@@ -16,17 +16,17 @@ pub(crate) enum ScheduleName {
 }
 
 /// Which schedule, and its shape.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ScheduleArgs {
-    /// How the learning rate changes [default: constant]
-    #[arg(long, value_name = "KIND", help_heading = HEADING)]
-    pub(crate) schedule: Option<ScheduleName>,
+    /// How the learning rate changes
+    #[arg(long, value_name = "KIND", default_value = "constant", help_heading = HEADING)]
+    pub(crate) schedule: ScheduleName,
     #[command(flatten)]
     pub(crate) shape: ShapeArgs,
 }
 
 /// The shape of a schedule. A flag that the schedule has no use for changes nothing.
-#[derive(Debug, Clone, Default, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct ShapeArgs {
     /// Epochs over which the rate rises first; onecycle has a rise of its own [default: 0]
@@ -35,30 +35,30 @@ pub(crate) struct ShapeArgs {
     /// The same in steps of the optimiser
     #[arg(long, value_name = "N", overrides_with = "warmup_epochs")]
     pub(crate) warmup_steps: Option<u64>,
-    /// cosine: the rate at the end; plateau: the lowest [default: 0]
-    #[arg(long, value_name = "X")]
-    pub(crate) min_lr: Option<f64>,
-    /// onecycle: share of the steps on the way up [default: 0.3]
-    #[arg(long, value_name = "X")]
-    pub(crate) pct_start: Option<f64>,
-    /// onecycle: --lr is so many times the first rate [default: 25]
-    #[arg(long, value_name = "X")]
-    pub(crate) div_factor: Option<f64>,
-    /// onecycle: the first rate is so many times the last [default: 10000]
-    #[arg(long, value_name = "X")]
-    pub(crate) final_div_factor: Option<f64>,
-    /// step: epochs between two drops [default: 30]
-    #[arg(long, value_name = "N")]
-    pub(crate) step_epochs: Option<u64>,
-    /// step: what a drop multiplies the rate by [default: 0.1]
-    #[arg(long, value_name = "X")]
-    pub(crate) gamma: Option<f64>,
-    /// plateau: what a reduction multiplies the rate by [default: 0.1]
-    #[arg(long, value_name = "X")]
-    pub(crate) plateau_factor: Option<f64>,
-    /// plateau: epochs without improvement that are borne [default: 10]
-    #[arg(long, value_name = "N")]
-    pub(crate) plateau_patience: Option<u64>,
+    /// cosine: the rate at the end; plateau: the lowest
+    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    pub(crate) min_lr: f64,
+    /// onecycle: share of the steps on the way up
+    #[arg(long, value_name = "X", default_value_t = 0.3)]
+    pub(crate) pct_start: f64,
+    /// onecycle: --lr is so many times the first rate
+    #[arg(long, value_name = "X", default_value_t = 25.0)]
+    pub(crate) div_factor: f64,
+    /// onecycle: the first rate is so many times the last
+    #[arg(long, value_name = "X", default_value_t = 1e4)]
+    pub(crate) final_div_factor: f64,
+    /// step: epochs between two drops
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    pub(crate) step_epochs: u64,
+    /// step: what a drop multiplies the rate by
+    #[arg(long, value_name = "X", default_value_t = 0.1)]
+    pub(crate) gamma: f64,
+    /// plateau: what a reduction multiplies the rate by
+    #[arg(long, value_name = "X", default_value_t = 0.1)]
+    pub(crate) plateau_factor: f64,
+    /// plateau: epochs without improvement that are borne
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) plateau_patience: u64,
 }
 
 const HEADING: &str = "Learning rate";
@@ -66,8 +66,7 @@ const HEADING: &str = "Learning rate";
 impl ScheduleArgs {
     /// The rates of a run of `epochs` epochs of `steps_per_epoch` steps of the optimiser each.
     pub(crate) fn plan(&self, lr: f64, epochs: u64, steps_per_epoch: u64) -> Result<Plan> {
-        let name = self.schedule.unwrap_or(ScheduleName::Constant);
-        self.shape.plan(name, lr, epochs, steps_per_epoch)
+        self.shape.plan(self.schedule, lr, epochs, steps_per_epoch)
     }
 }
 
@@ -80,22 +79,22 @@ impl ShapeArgs {
         epochs: u64,
         steps_per_epoch: u64,
     ) -> Result<Plan> {
-        let min_lr = self.min_lr.unwrap_or(0.0);
+        let min_lr = self.min_lr;
         let kind = match name {
             ScheduleName::Constant => Kind::Constant,
             ScheduleName::Cosine => Kind::Cosine { min_lr },
             ScheduleName::OneCycle => Kind::OneCycle {
-                pct_start: self.pct_start.unwrap_or(0.3),
-                div_factor: self.div_factor.unwrap_or(25.0),
-                final_div_factor: self.final_div_factor.unwrap_or(1e4),
+                pct_start: self.pct_start,
+                div_factor: self.div_factor,
+                final_div_factor: self.final_div_factor,
             },
             ScheduleName::Step => Kind::Step {
-                every_epochs: self.step_epochs.unwrap_or(30),
-                gamma: self.gamma.unwrap_or(0.1),
+                every_epochs: self.step_epochs,
+                gamma: self.gamma,
             },
             ScheduleName::Plateau => Kind::Plateau {
-                factor: self.plateau_factor.unwrap_or(0.1),
-                patience: self.plateau_patience.unwrap_or(10),
+                factor: self.plateau_factor,
+                patience: self.plateau_patience,
                 threshold: 1e-4,
                 min_lr,
             },

@@ -15,6 +15,7 @@ use crate::train::learner::Recipe;
 use crate::train::optimizer::{self, Algorithm};
 use crate::train::resnet::Stem;
 use crate::train::run::{self, Data, Event, run};
+use crate::train::schedule::Plan;
 use crate::train::state_dict;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgMatches, Command, FromArgMatches};
@@ -111,11 +112,14 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
         },
         recipe: recipe(args),
         epochs,
-        schedule: args.schedule.plan(
-            args.optimizer.lr,
-            accumulate.total(epochs, steps),
-            accumulate.steps(1, steps) as u64,
-        )?,
+        schedule: Plan {
+            total_steps: accumulate.total(epochs, steps),
+            ..args.schedule.plan(
+                args.optimizer.lr,
+                u64::from(epochs),
+                accumulate.steps(1, steps) as u64,
+            )?
+        },
         accumulate,
         monitor,
         maximize: mode == Mode::Max,
