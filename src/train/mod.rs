@@ -10,6 +10,7 @@ pub mod metrics;
 pub mod resnet;
 pub mod run;
 pub mod shim;
+pub mod state_dict;
 pub mod step;
 
 use crate::error::{Error, ErrorKind};

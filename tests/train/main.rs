@@ -4,9 +4,11 @@
 mod checkpoint;
 mod device;
 mod model;
+mod pickling;
 mod program;
 #[path = "../common/softgpu.rs"]
 mod softgpu;
+mod state_dict;
 #[path = "../../src/train/mod.rs"]
 #[allow(dead_code, unreachable_pub)] // Tests of parts use a part.
 mod train;
