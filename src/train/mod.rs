@@ -6,12 +6,16 @@
 mod batch;
 pub mod checkpoint;
 pub mod device;
+pub mod export;
+pub mod file;
+pub mod freeze;
 pub mod metrics;
 pub mod resnet;
 pub mod run;
 pub mod shim;
 pub mod state_dict;
 pub mod step;
+pub mod weights;
 
 use crate::error::{Error, ErrorKind};
 

@@ -12,6 +12,7 @@ mod state_dict;
 #[path = "../../src/train/mod.rs"]
 #[allow(dead_code, unreachable_pub)] // Tests of parts use a part.
 mod train;
+mod weights;
 
 use crate::train::checkpoint::Meta;
 use crate::train::resnet::{ResNet18, Stem};

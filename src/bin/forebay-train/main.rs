@@ -4,6 +4,7 @@
 #[path = "../../cli/classes.rs"]
 mod classes;
 mod device;
+mod export_weights;
 mod screen;
 #[path = "../../cli/status.rs"]
 mod status;
