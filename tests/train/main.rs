@@ -5,13 +5,16 @@ mod checkpoint;
 mod device;
 mod log;
 mod model;
+mod pickling;
 mod program;
 mod schedule;
 #[path = "../common/softgpu.rs"]
 mod softgpu;
+mod state_dict;
 #[path = "../../src/train/mod.rs"]
 #[allow(dead_code, unreachable_pub)] // Tests of parts use a part.
 mod train;
+mod weights;
 
 use crate::train::checkpoint::Meta;
 use crate::train::resnet::{ResNet18, Stem};

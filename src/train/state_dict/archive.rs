@@ -44,7 +44,7 @@ impl<'a> Archive<'a> {
         }
         let roots = zip.file_names().filter_map(|name| {
             let root = name.ok()?.strip_suffix("data.pkl")?.to_string();
-            (root.find('/') == root.len().checked_sub(1)).then_some(root)
+            root.strip_suffix('/').is_some_and(|folder| !folder.contains('/')).then_some(root)
         });
         let [root] = <[String; 1]>::try_from(roots.collect::<Vec<_>>()).map_err(|_| {
             bad("a zip archive, but not one of torch.save: no data.pkl in a folder")

@@ -72,8 +72,9 @@ fn check(view: &View<'_>) -> Result<()> {
             storage.len
         ))
     };
-    if view.size.len() != view.stride.len() || view.offset < 0 || view.stride.iter().any(|n| *n < 0)
-    {
+    let starts_within = (0..=view.storage.len).contains(&view.offset);
+    let backwards = view.stride.iter().any(|stride| *stride < 0);
+    if view.size.len() != view.stride.len() || !starts_within || backwards {
         return Err(outside());
     }
     if elements(&view.size)? == 0 {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Axes of a tensor.
 const MAX_RANK: usize = 8;
 
+/// What a pickle's opcodes work on.
 #[derive(Debug, Default)]
 pub(super) struct Machine<'a> {
     pub(super) stack: Vec<Value<'a>>,
@@ -33,12 +34,12 @@ impl<'a> Machine<'a> {
         }
     }
 
-    pub(super) fn mark(&mut self) -> Result<()> {
+    pub(super) fn mark(&mut self) {
         self.marks.push(self.stack.len());
-        Ok(())
     }
 
-    pub(super) fn from_mark(&mut self) -> Result<Vec<Value<'a>>> {
+    /// What came since the last mark, which is done with.
+    pub(super) fn since_mark(&mut self) -> Result<Vec<Value<'a>>> {
         let mark = self.marks.pop().ok_or_else(|| odd("an end without a beginning"))?;
         Ok(self.stack.split_off(mark))
     }
@@ -53,6 +54,7 @@ impl<'a> Machine<'a> {
         Value::Dict(self.heap.dicts.len() - 1)
     }
 
+    /// Puts `items` at the end of the list on top.
     pub(super) fn extend(&mut self, items: Vec<Value<'a>>) -> Result<()> {
         match self.stack.last() {
             Some(Value::Sequence(list)) => self.heap.sequences[*list].extend(items),
@@ -61,7 +63,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// `items`: keys and values in turn.
+    /// Puts `items`, keys and values in turn, into the dict on top.
     pub(super) fn set(&mut self, items: &[Value<'a>]) -> Result<()> {
         match (self.stack.last(), items.as_chunks()) {
             (Some(Value::Dict(dict)), (pairs, [])) => {
@@ -92,7 +94,7 @@ impl<'a> Machine<'a> {
         match (function, self.items(arguments)) {
             (Global::OrderedDict, []) => Ok(self.dict(Vec::new())),
             // Python 2 hands over the items.
-            (Global::OrderedDict, [Value::Sequence(items)]) => self.from_pairs(*items),
+            (Global::OrderedDict, [Value::Sequence(items)]) => self.dict_of(*items),
             (
                 Global::RebuildTensor,
                 [Value::Storage(storage), Value::Int(offset), size, stride, ..],
@@ -109,7 +111,7 @@ impl<'a> Machine<'a> {
 
     /// A dict of a list of pairs. The list is emptied: filling a dict from it again and again would
     /// cost more than the file is long.
-    fn from_pairs(&mut self, list: usize) -> Result<Value<'a>> {
+    fn dict_of(&mut self, list: usize) -> Result<Value<'a>> {
         let pair = |item| match self.items(item) {
             [key, value] => Ok((*key, *value)),
             _ => Err(odd("items of a dict that are no pairs")),

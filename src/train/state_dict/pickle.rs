@@ -12,7 +12,7 @@ use crate::error::Result;
 use std::collections::BTreeMap;
 
 /// Opcodes of one pickle. Each takes constant memory beside the strings, which stay where they are,
-/// so that this bounds stack, marks, memo and containers, too. A ResNet-18 takes about 6,000.
+/// so that this bounds stack, marks, memo and containers, too. A ResNet-18 takes about 4,000.
 const MAX_STEPS: usize = 1 << 20;
 
 /// What a pickle holds.
@@ -81,9 +81,12 @@ impl<'a> Machine<'a> {
                 let items = self.top(usize::from(opcode - 0x84))?;
                 self.sequence(items)
             }
-            b'(' => return self.mark(),
+            b'(' => {
+                self.mark();
+                return Ok(());
+            }
             b't' => {
-                let items = self.from_mark()?;
+                let items = self.since_mark()?;
                 self.sequence(items)
             }
             // APPEND, APPENDS, SETITEM and SETITEMS.
@@ -92,7 +95,7 @@ impl<'a> Machine<'a> {
                 return self.extend(vec![item]);
             }
             b'e' => {
-                let items = self.from_mark()?;
+                let items = self.since_mark()?;
                 return self.extend(items);
             }
             b's' => {
@@ -100,7 +103,7 @@ impl<'a> Machine<'a> {
                 return self.set(&pair);
             }
             b'u' => {
-                let items = self.from_mark()?;
+                let items = self.since_mark()?;
                 return self.set(&items);
             }
 
