@@ -4,7 +4,10 @@
 mod checkpoint;
 mod device;
 mod model;
+mod optimizer;
+mod precision;
 mod program;
+mod scaler;
 #[path = "../common/softgpu.rs"]
 mod softgpu;
 #[path = "../../src/train/mod.rs"]
