@@ -5,9 +5,10 @@ mod checkpoint;
 mod device;
 mod log;
 mod model;
-mod pickling;
+mod optimizer;
+mod precision;
 mod program;
-mod schedule;
+mod scaler;
 #[path = "../common/softgpu.rs"]
 mod softgpu;
 mod state_dict;
