@@ -4,8 +4,19 @@
 mod args;
 #[path = "../../cli/classes.rs"]
 mod classes;
-mod device;
+mod config;
+mod eval;
 mod export_weights;
+//mod merge_lora;
+mod network;
+mod pictures;
+#[path = "../../cli/pipelines.rs"]
+mod pipelines;
+mod place;
+mod plot_lr;
+mod predict;
+mod record;
+mod schedule_args;
 mod screen;
 #[path = "../../cli/sheet.rs"]
 #[allow(dead_code)] // The other program draws other sheets.
