@@ -119,7 +119,7 @@ fn files(args: &Args, spec: &Spec, loader: &Loader) -> Result<Vec<PathBuf>> {
     if let ReaderKind::Cifar10 { .. } = spec.reader.kind {
         bail!("--baseline reads image files, and this pipeline reads CIFAR-10's binaries");
     }
-    let root = open::roots(args.source.data(), &spec.reader.kind)?.swap_remove(0);
+    let root = super::open::roots(args.source.data(), &spec.reader.kind)?.swap_remove(0);
     Ok((0..loader.samples()).map(|id| root.join(loader.place(id))).collect())
 }
 

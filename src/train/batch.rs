@@ -11,13 +11,13 @@ use tch::{Device, Kind, Tensor};
 /// The samples of a batch as tensors over its own memory, on the device where it lies. The memory is
 /// the loader's again when nothing refers to it any more: no tensor and no graph.
 #[derive(Debug)]
-pub(super) struct Samples {
+pub struct Samples {
     /// (N, 3, H, W) f32; N is at least 1.
-    pub(super) images: Tensor,
+    pub images: Tensor,
     /// N labels, i64, below the model's classes.
-    pub(super) labels: Tensor,
+    pub labels: Tensor,
     /// Their numbers in the list.
-    pub(super) ids: Vec<i64>,
+    pub ids: Vec<i64>,
 }
 
 impl Samples {
@@ -26,7 +26,7 @@ impl Samples {
     ///
     /// # Errors
     /// Refuses images that are not (N, 3, H, W) f32, and labels that are not below `classes`.
-    pub(super) fn of(batch: Batch, classes: i64) -> Result<Option<Self>> {
+    pub fn of(batch: Batch, classes: i64) -> Result<Option<Self>> {
         check_labels(&batch, classes)?;
         // libtorch puts its work on the legacy default stream, where nobody has told it otherwise.
         batch.lend(ForeignStream::LEGACY)?;
@@ -63,7 +63,7 @@ impl Samples {
     }
 
     /// The same samples in the same memory.
-    pub(super) fn again(&self) -> Self {
+    pub fn again(&self) -> Self {
         let (images, labels) = (self.images.shallow_clone(), self.labels.shallow_clone());
         Samples { images, labels, ids: self.ids.clone() }
     }

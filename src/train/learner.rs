@@ -117,7 +117,7 @@ impl Learner {
     /// Adds the gradients of a batch, which is `share` of a step, 0 to 1, and its metrics as they
     /// were before the step. A batch of one sample adds nothing: batch norm has no variance over it,
     /// and would take in one that is not a number.
-    pub(super) fn learn(&mut self, samples: &Samples, share: f64, meter: &mut Meter) -> Result<()> {
+    pub fn learn(&mut self, samples: &Samples, share: f64, meter: &mut Meter) -> Result<()> {
         if samples.ids.len() < 2 {
             return Ok(());
         }

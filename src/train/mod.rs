@@ -4,7 +4,7 @@
 //! made of has a module each.
 
 pub mod accumulate;
-mod batch;
+pub mod batch;
 pub mod checkpoint;
 pub mod clip;
 pub mod device;

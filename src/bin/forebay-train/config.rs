@@ -118,7 +118,8 @@ fn settings(command: &Command) -> impl Iterator<Item = &str> {
 /// With `absolute`, paths are those from the root, so that the text means the same anywhere.
 pub(crate) fn print(command: &Command, matches: &ArgMatches, absolute: bool) -> String {
     let mut lines = Vec::new();
-    for name in settings(command) {
+    // A copy lies where the run went.
+    for name in settings(command).filter(|name| !absolute || *name != "out") {
         let key = name.replace('-', "_");
         let value = matches.get_raw(&key).and_then(|mut values| values.next_back());
         let Some(value) = value else {
