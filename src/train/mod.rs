@@ -8,6 +8,7 @@ pub mod checkpoint;
 pub mod device;
 pub mod log;
 pub mod metrics;
+pub mod plot;
 pub mod resnet;
 pub mod run;
 pub mod schedule;

@@ -5,6 +5,7 @@ mod checkpoint;
 mod device;
 mod log;
 mod model;
+mod plot;
 mod program;
 mod schedule;
 #[path = "../common/softgpu.rs"]
