@@ -48,9 +48,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// As many points of the schedule as can be told apart. No epoch is better than the first.
+/// The rates of enough steps for a picture. No epoch is better than the first.
 fn points(plan: Plan) -> Result<Vec<(f64, f64)>> {
-    const MOST: u64 = 4000;
+    const MOST: u64 = 1600;
 
     let mut scheduler = Scheduler::new(plan)?;
     let mut ended = 0;
@@ -65,4 +65,55 @@ fn points(plan: Plan) -> Result<Vec<(f64, f64)>> {
             (step as f64, scheduler.rate(step))
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(words: &str) -> Args {
+        Cli::try_parse_from(words.split(' ')).unwrap().args
+    }
+
+    #[test]
+    fn a_plateau_is_drawn_as_one_that_never_gets_better() {
+        let args = parse("plot-lr --lr 1 --plateau-patience 1 --plateau-factor 0.5 --to a.svg");
+        let plan = args.shape.plan(ScheduleName::Plateau, 1.0, 6, 10).unwrap();
+        let points = points(plan).unwrap();
+        let starts: Vec<f64> = points.iter().step_by(10).map(|(_, rate)| *rate).collect();
+        // The first epoch is the best, the next two are not, and so on.
+        assert_eq!(starts, [1.0, 1.0, 1.0, 0.5, 0.5, 0.25, 0.25]);
+    }
+
+    #[test]
+    fn a_long_run_is_drawn_from_some_of_its_steps_and_the_last() {
+        let args = parse("plot-lr --to a.svg");
+        let plan = args.shape.plan(ScheduleName::Plateau, 1.0, 1_000_000, 1_000_000_000).unwrap();
+        let points = points(plan).unwrap();
+        assert!(points.len() <= 1601, "{}", points.len());
+        assert_eq!(points.last().unwrap().0, 1e15 - 1.0);
+    }
+
+    #[test]
+    fn the_picture_is_what_its_name_says() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, magic) in [("a.svg", "<svg"), ("a.PNG", "\u{fffd}PNG")] {
+            let mut args = parse("plot-lr --schedule cosine,onecycle --to a");
+            args.to = dir.path().join(name);
+            run(&args).unwrap();
+            let bytes = std::fs::read(&args.to).unwrap();
+            assert!(String::from_utf8_lossy(&bytes).starts_with(magic), "{name}");
+        }
+        let error = format!("{:#}", run(&parse("plot-lr --to a.gif")).unwrap_err());
+        assert_eq!(error, "--to: a.gif: a picture's name ends in .svg or .png");
+        let error = run(&parse("plot-lr --schedule step --gamma 2 --to a.svg")).unwrap_err();
+        assert_eq!(error.to_string(), "schedule: gamma is 2; it must be within 0 and 1");
+    }
 }

@@ -112,3 +112,42 @@ impl ShapeArgs {
         Ok(Plan { kind, base_lr: lr, warmup_steps, total_steps, steps_per_epoch })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: ScheduleArgs,
+    }
+
+    fn plan(words: &str) -> Result<Plan> {
+        Cli::try_parse_from(words.split(' ')).unwrap().args.plan(0.1, 3, 50)
+    }
+
+    #[test]
+    fn flags_make_a_plan() {
+        let constant = Plan {
+            kind: Kind::Constant,
+            base_lr: 0.1,
+            warmup_steps: 0,
+            total_steps: 150,
+            steps_per_epoch: 50,
+        };
+        assert_eq!(plan("train").unwrap(), constant);
+        let cosine = Plan { kind: Kind::Cosine { min_lr: 0.01 }, warmup_steps: 75, ..constant };
+        let words = "train --schedule cosine --min-lr 0.01 --warmup-epochs 1.5";
+        assert_eq!(plan(words).unwrap(), cosine);
+        // The last one holds, as where a flag follows what a file says.
+        let steps = plan(&format!("{words} --warmup-steps 7")).unwrap();
+        assert_eq!(steps, Plan { warmup_steps: 7, ..cosine });
+        let epochs = plan("train --warmup-steps 7 --warmup-epochs 2").unwrap();
+        assert_eq!(epochs, Plan { warmup_steps: 100, ..constant });
+
+        let error = plan("train --warmup-epochs=-1").unwrap_err().to_string();
+        assert_eq!(error, "--warmup-epochs is -1; it must be at least 0");
+    }
+}

@@ -109,8 +109,8 @@ pub struct EventFile {
 }
 
 impl EventFile {
-    /// Makes an event file in `dir`. With `resume_step`, TensorBoard is told to forget what earlier
-    /// event files there say about later steps.
+    /// Makes an event file in `dir`. TensorBoard forgets what earlier event files there say, with
+    /// `resume_step` only what they say about later steps.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -121,11 +121,10 @@ impl EventFile {
         let file = Growing::open(&path, OpenOptions::new().create_new(true))?;
         let mut events = EventFile { file, held: Vec::new() };
         events.push(0, What::FileVersion("brain.Event:2".into()));
-        if let Some(last) = resume_step {
-            // It forgets the step of the mark as well.
-            let log = SessionLog { status: START };
-            events.push(last.saturating_add(1), What::SessionLog(log));
-        }
+        // The step of the mark is forgotten as well. TensorBoard takes the first mark that it sees for
+        // a beginning, so a run has one there, too.
+        let first = resume_step.map_or(0, |last| last.saturating_add(1));
+        events.push(first, What::SessionLog(SessionLog { status: START }));
         events.flush()?;
         Ok(events)
     }

@@ -1,7 +1,7 @@
 //! Loss and accuracy of a run by epoch.
 
 use super::panel::{Line, Panel};
-use super::{Area, Chart, Drawn};
+use super::{Area, Chart, Drawn, SIZE};
 use crate::error::Result;
 use crate::train::log::csv::Row;
 use plotters::prelude::DrawingBackend;
@@ -22,8 +22,8 @@ pub fn curves(rows: &[Row]) -> Result<String> {
     Curves {
         loss: present([line("train", |row| row.train_loss), line("valid", |row| row.valid_loss)]),
         accuracy: present([
-            line("train", |row| row.train_acc.map(|share| share * 100.0)),
-            line("valid", |row| row.valid_acc.map(|share| share * 100.0)),
+            line("train", |row| Some(row.train_acc? * 100.0)),
+            line("valid", |row| Some(row.valid_acc? * 100.0)),
         ]),
     }
     .svg()
@@ -35,10 +35,8 @@ struct Curves {
 }
 
 impl Chart for Curves {
-    const SIZE: (u32, u32) = (900, 420);
-
     fn draw<DB: DrawingBackend>(&self, area: &Area<DB>) -> Drawn<DB> {
-        let (left, right) = area.split_horizontally(Self::SIZE.0 / 2);
+        let (left, right) = area.split_horizontally(SIZE.0 / 2);
         let loss = Panel {
             title: "Loss",
             x_label: "epoch",
@@ -50,7 +48,7 @@ impl Chart for Curves {
         let accuracy = Panel {
             title: "Accuracy",
             x_label: "epoch",
-            y_label: "right, %",
+            y_label: "% of the samples",
             y_limits: 0.0..100.0,
             lines: &self.accuracy,
         };

@@ -55,15 +55,16 @@ type Area<DB> = DrawingArea<DB, Shift>;
 /// What came of drawing there.
 type Drawn<DB> = Result<(), DrawingAreaErrorKind<<DB as DrawingBackend>::ErrorType>>;
 
+/// Width and height of a chart.
+const SIZE: (u32, u32) = (900, 420);
+
 /// A chart of any kind, to be drawn on any area.
 trait Chart {
-    const SIZE: (u32, u32);
-
     fn draw<DB: DrawingBackend>(&self, area: &Area<DB>) -> Drawn<DB>;
 
     fn svg(&self) -> Result<String> {
         let mut text = String::new();
-        let area = SVGBackend::with_string(&mut text, Self::SIZE).into_drawing_area();
+        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
         area.fill(&WHITE).and_then(|()| self.draw(&area)).map_err(cannot)?;
         area.present().map_err(cannot)?;
         drop(area);
@@ -71,8 +72,8 @@ trait Chart {
     }
 
     fn picture(&self) -> Result<RgbImage> {
-        let mut picture = RgbImage::new(Self::SIZE.0, Self::SIZE.1);
-        let area = Lettered::new(&mut picture, Self::SIZE).into_drawing_area();
+        let mut picture = RgbImage::new(SIZE.0, SIZE.1);
+        let area = Lettered::new(&mut picture, SIZE).into_drawing_area();
         area.fill(&WHITE).and_then(|()| self.draw(&area)).map_err(cannot)?;
         drop(area);
         Ok(picture)

@@ -56,8 +56,7 @@ impl Panel<'_> {
 
         let points = || self.lines.iter().flat_map(Line::drawable);
         let x = range(points().map(|(x, _)| x), 0.0);
-        let y = range(points().map(|(_, y)| y), 0.05);
-        let y = y.start.max(self.y_limits.start)..y.end.min(self.y_limits.end);
+        let y = within(range(points().map(|(_, y)| y), 0.05), &self.y_limits);
         // Steps and epochs are whole, and so are the numbers beneath them.
         let x_labels = ((x.end - x.start).min(9.0) + 1.0) as usize;
         let mut chart = ChartBuilder::on(area)
@@ -117,15 +116,27 @@ impl Panel<'_> {
     }
 }
 
-/// What holds all `values`, with such a share of room at both ends. Never empty.
+/// What holds all `values`, with such a share of room at both ends. It is wide enough to be divided
+/// by numbers that differ, without which an axis has no end.
 fn range(values: impl Iterator<Item = f64>, room: f64) -> Range<f64> {
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
     if low > high {
         return 0.0..1.0;
     }
-    let room = if low < high { (high - low) * room } else { low.abs().max(1.0) / 2.0 };
+    let size = low.abs().max(high.abs());
+    let room = match high - low {
+        _ if size < 1e-100 => 0.5,
+        spread if spread < 1e-6 * size => size / 2.0,
+        spread => spread * room,
+    };
     low - room..high + room
+}
+
+/// The part of `range` that `limits` allow, where there is any.
+fn within(range: Range<f64>, limits: &Range<f64>) -> Range<f64> {
+    let part = range.start.max(limits.start)..range.end.min(limits.end);
+    if part.is_empty() { range } else { part }
 }
 
 /// A number on an axis, without the digits that came of counting up to it.
@@ -162,5 +173,10 @@ mod tests {
         assert_eq!(range([].into_iter(), 0.1), 0.0..1.0);
         assert_eq!(range([3.0].into_iter(), 0.1), 1.5..4.5);
         assert_eq!(range([0.0, 10.0].into_iter(), 0.1), -1.0..11.0);
+        assert_eq!(range([0.0, 5e-324].into_iter(), 0.1), -0.5..0.5);
+        let next = f64::from_bits(4.0_f64.to_bits() + 1);
+        assert!(range([4.0, next].into_iter(), 0.1).contains(&2.1));
+        assert_eq!(within(-1.0..11.0, &(0.0..10.0)), 0.0..10.0);
+        assert_eq!(within(-3.0..-1.0, &(0.0..10.0)), -3.0..-1.0);
     }
 }

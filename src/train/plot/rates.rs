@@ -16,13 +16,11 @@ pub fn rates(lines: &[Line], format: Format) -> Result<Vec<u8>> {
 struct Rates<'a>(&'a [Line]);
 
 impl Chart for Rates<'_> {
-    const SIZE: (u32, u32) = (900, 420);
-
     fn draw<DB: DrawingBackend>(&self, area: &Area<DB>) -> Drawn<DB> {
         let panel = Panel {
             title: "Learning rate",
             x_label: "step of the optimiser",
-            y_label: "rate",
+            y_label: "learning rate",
             y_limits: 0.0..f64::INFINITY,
             lines: self.0,
         };
