@@ -2,6 +2,7 @@
 
 use crate::train::clip::clip_norm;
 use crate::train::optimizer::{Algorithm, Optimizer, Options};
+use crate::train::resnet::Mode;
 use crate::{batch, model, seeded};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -257,7 +258,7 @@ fn small_batches_accumulate_to_the_gradients_of_a_large_one() {
     let mut gradients = |parts: i64| {
         optimizer.zero_grad().unwrap();
         for (images, labels) in images.chunk(parts, 0).iter().zip(labels.chunk(parts, 0)) {
-            let logits = model.forward(images, false).unwrap();
+            let logits = model.forward(images, Mode::Eval).unwrap();
             let loss =
                 logits.cross_entropy_loss(&labels, None::<Tensor>, Reduction::Mean, -100, 0.);
             (loss / parts).backward();

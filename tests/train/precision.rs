@@ -2,6 +2,7 @@
 
 use crate::train::optimizer::{Optimizer, Options};
 use crate::train::precision::Precision;
+use crate::train::resnet::Mode;
 use crate::{batch, model, seeded};
 use tch::{Device, Kind, Reduction, Tensor, no_grad};
 
@@ -40,8 +41,8 @@ fn bf16_is_near_f32_and_its_weights_and_gradients_are_f32() {
     let (variables, model) = model(crate::Stem::Imagenet, 10);
     let (images, labels) = batch(8, 10);
     // With running statistics: those of 8 samples of one pixel magnify every rounding.
-    let expected = no_grad(|| model.forward(&images, false)).unwrap();
-    let logits = bf16(|| model.forward(&images, false)).unwrap();
+    let expected = no_grad(|| model.forward(&images, Mode::Eval)).unwrap();
+    let logits = bf16(|| model.forward(&images, Mode::Eval)).unwrap();
     assert_eq!((logits.kind(), kind()), (Kind::BFloat16, Kind::Float));
     let logits = logits.to_kind(Kind::Float);
     let off = ((&logits - &expected).norm() / expected.norm()).double_value(&[]);

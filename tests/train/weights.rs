@@ -2,7 +2,7 @@
 
 use crate::train::export::{self, Exported};
 use crate::train::freeze::{self, Unfreeze};
-use crate::train::resnet::Stem;
+use crate::train::resnet::{Mode, Stem};
 use crate::train::{file, state_dict, weights};
 use crate::{batch, model, seeded};
 use std::collections::BTreeMap;
@@ -96,7 +96,7 @@ fn only_what_is_not_frozen_has_gradients() {
         (Unfreeze::Full, &["bn1", "conv1", "fc", "layer1", "layer2", "layer3", "layer4"]),
     ] {
         freeze::apply(&variables, unfreeze).unwrap();
-        let logits = model.forward(&images, true).unwrap();
+        let logits = model.forward(&images, Mode::Train).unwrap();
         logits.cross_entropy_for_logits(&labels).backward();
         let mut learning: Vec<_> = Vec::new();
         for (name, mut variable) in variables.variables() {
