@@ -52,7 +52,7 @@ fn it_moves_as_torchs_and_goes_on_from_a_state() {
             scaler.scale_loss(&loss).unwrap().backward();
         }
         scaler.unscale(&optimizer.gradients()).unwrap();
-        clip_norm(&optimizer.gradients(), Some(0.25)).unwrap();
+        let _ = clip_norm(&optimizer.gradients(), Some(0.25)).unwrap();
         optimizer.step(0.5, None, Some(scaler.found_inf())).unwrap();
         scaler.update().unwrap();
 
@@ -64,8 +64,10 @@ fn it_moves_as_torchs_and_goes_on_from_a_state() {
         let off = (weight.double_value(&[]) as f32 - moves.weights[step]).abs();
         assert!(off < 1e-6, "step {step}: the weight is off by {off:e}");
 
-        scaler = GradScaler::new(scaling, Device::Cpu).unwrap();
-        scaler.load_state(&state).unwrap();
+        if step % 2 == 0 {
+            scaler = GradScaler::new(scaling, Device::Cpu).unwrap();
+            scaler.load_state(&state).unwrap();
+        }
     }
     assert_eq!((skipped, moves.scales.len()), (3, moves.batches.len()));
 }
