@@ -119,5 +119,4 @@ const PLAN: Plan = Plan {
     base_lr: 0.1,
     warmup_steps: 0,
     total_steps: 1,
-    steps_per_epoch: 1,
 };

@@ -109,7 +109,7 @@ impl ShapeArgs {
             .unwrap_or_else(|| (warmup_epochs * steps_per_epoch as f64).round() as u64);
         let total_steps =
             epochs.checked_mul(steps_per_epoch).context("--epochs: too many steps to count")?;
-        Ok(Plan { kind, base_lr: lr, warmup_steps, total_steps, steps_per_epoch })
+        Ok(Plan { kind, base_lr: lr, warmup_steps, total_steps })
     }
 }
 
@@ -135,7 +135,6 @@ mod tests {
             base_lr: 0.1,
             warmup_steps: 0,
             total_steps: 150,
-            steps_per_epoch: 50,
         };
         assert_eq!(plan("train").unwrap(), constant);
         let cosine = Plan { kind: Kind::Cosine { min_lr: 0.01 }, warmup_steps: 75, ..constant };

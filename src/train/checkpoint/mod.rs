@@ -231,6 +231,8 @@ fn serialize(tensors: &Tensors, meta: &Meta) -> Result<Vec<u8>> {
         .collect::<Result<Vec<_>>>()?;
     let meta = Meta { checksum: NO_SUM.to_string(), ..meta.clone() };
     let meta = serde_json::to_string(&meta).map_err(format)?;
+    // JSON has no infinities: better no checkpoint now than one that cannot be read.
+    serde_json::from_str::<Meta>(&meta).map_err(format)?;
     let meta = HashMap::from([(Meta::KEY.to_string(), meta)]);
     let mut bytes = safetensors::serialize(views, Some(meta)).map_err(format)?;
     let sum = format!("{:016x}", xxh3_64(&bytes));
