@@ -34,7 +34,8 @@ impl EarlyStop {
             Mode::Max => self.min_delta,
             Mode::Min => -self.min_delta,
         };
-        if value.is_finite() && state.best.is_none_or(|best| self.mode.better(value - delta, best)) {
+        if value.is_finite() && state.best.is_none_or(|best| self.mode.better(value - delta, best))
+        {
             *state = State { best: Some(value), waited: 0 };
         } else {
             state.waited += 1;

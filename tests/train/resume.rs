@@ -22,7 +22,8 @@ fn left_alone(data: &TempDir) -> (String, Tensors) {
 
 /// Starts a run in `out`, and kills it without warning once `stderr` has a line with `text`.
 fn kill_at(data: &Path, args: &str, text: &str, signal: Signal) {
-    let mut child = command(data, args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command(data, args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let found = lines.by_ref().find(|line| line.contains(text));
     kill_process(Pid::from_child(&child), signal).unwrap();
@@ -36,7 +37,11 @@ fn a_killed_run_goes_on_to_the_same_weights() {
     let data = shapes(53, 11);
     let (told_alone, alone) = left_alone(&data);
     // In the first epoch's first and last step, and in the second; then the same run twice.
-    let kills = [vec!["1/2 training 2/7"], vec!["1/2 training 7/7"], vec!["1/2 training 4/7", "2/2 training 6/7"]];
+    let kills = [
+        vec!["1/2 training 2/7"],
+        vec!["1/2 training 7/7"],
+        vec!["1/2 training 4/7", "2/2 training 6/7"],
+    ];
     for (place, moments) in kills.iter().enumerate() {
         let out = format!("killed-{place}");
         kill_at(data.path(), &format!("{RUN} --out {out}"), moments[0], Signal::KILL);
@@ -55,7 +60,10 @@ fn a_killed_run_goes_on_to_the_same_weights() {
         assert_eq!(line(&stdout), line(&told_alone));
         let steps = |out: &str| {
             let text = fs::read_to_string(data.path().join(out).join("metrics.csv")).unwrap();
-            let columns = text.lines().skip(1).map(|line| line.split(',').take(6).collect::<Vec<_>>().join(","));
+            let columns = text
+                .lines()
+                .skip(1)
+                .map(|line| line.split(',').take(6).collect::<Vec<_>>().join(","));
             columns.collect::<Vec<_>>()
         };
         assert_eq!(steps(&out), steps("alone"), "{moments:?}");
@@ -109,7 +117,10 @@ fn what_cannot_go_on_is_told() {
     let output = run(&data, "--resume last --out run --epochs 3");
     let stderr = String::from_utf8(output.stderr.clone()).unwrap();
     good(output);
-    assert!(stderr.contains("passed over") && stderr.contains("last.safetensors: not a whole"), "{stderr}");
+    assert!(
+        stderr.contains("passed over") && stderr.contains("last.safetensors: not a whole"),
+        "{stderr}"
+    );
     fs::write(&last, &whole[..whole.len() / 2]).unwrap();
     let (_, line) = complaint(run(&data, "--resume run/checkpoints/last.safetensors"));
     assert!(line.contains("the next good one is run/checkpoints/epoch="), "{line}");
