@@ -1,12 +1,16 @@
 //! Runs that were ended and go on: the same weights to the bit as of one that was left alone.
 
 use crate::program::{command, complaint, good, last, run, same, shapes, told};
-use crate::train::checkpoint::Tensors;
+use crate::train::checkpoint::{Checkpoint, Tensors};
+use forebay::loader::Position;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
+use std::thread;
+use std::time::Instant;
 use tempfile::TempDir;
 
 /// Two epochs of 7 batches, the last of them short, two of which make a step. All that has a state:
@@ -68,6 +72,48 @@ fn a_killed_run_goes_on_to_the_same_weights() {
         };
         assert_eq!(steps(&out), steps("alone"), "{moments:?}");
     }
+}
+
+/// A few kills here; `make test-kill` asks for more.
+#[test]
+fn a_run_killed_at_random_moments_goes_on_to_the_same_weights() {
+    let kills = std::env::var("FOREBAY_KILLS").map_or(2, |kills| kills.parse().unwrap());
+    let data = shapes(53, 11);
+    let start = Instant::now();
+    let (_, alone) = left_alone(&data);
+    let whole = start.elapsed();
+    let checkpoints = data.path().join("killed/checkpoints");
+    let args = || match checkpoints.join("last.safetensors").exists() {
+        true => "--resume last --out killed".to_string(),
+        false => format!("{RUN} --out killed"),
+    };
+    for kill in 1..=kills {
+        let share =
+            f64::from(RandomState::new().build_hasher().finish() as u32) / f64::from(u32::MAX);
+        let moment = whole.mul_f64(share * 0.8);
+        let mut command = command(data.path(), &args());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        thread::sleep(moment);
+        child.kill().unwrap();
+        let ended = child.wait().unwrap();
+        let files = checkpoints.read_dir().into_iter().flatten().map(|file| file.unwrap().path());
+        let files: Vec<_> =
+            files.filter(|path| path.extension().is_some_and(|e| e == "safetensors")).collect();
+        for path in &files {
+            Checkpoint::read(path).unwrap();
+        }
+        let told = last_position(&checkpoints);
+        println!(
+            "kill {kill} of {kills} after {moment:.2?} ({ended}): {} files, at {told:?}",
+            files.len()
+        );
+    }
+    good(run(&data, &args()));
+    assert!(same(&last(&data.path().join("killed")).1, &alone));
+}
+
+fn last_position(checkpoints: &Path) -> Option<Position> {
+    Some(Checkpoint::read(&checkpoints.join("last.safetensors")).ok()?.meta.position)
 }
 
 #[test]
