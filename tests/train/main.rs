@@ -3,8 +3,10 @@
 
 mod checkpoint;
 mod device;
+mod lora;
 mod model;
 mod program;
+mod recompute;
 #[path = "../common/softgpu.rs"]
 mod softgpu;
 #[path = "../../src/train/mod.rs"]
