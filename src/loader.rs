@@ -172,6 +172,11 @@ impl Loader {
         self.samples
     }
 
+    /// Samples a whole batch of this rank.
+    pub fn batch_size(&self) -> usize {
+        self.sampler.batch_size()
+    }
+
     /// Names of the classes by label; empty where the data set has none.
     pub fn classes(&self) -> &[String] {
         self.executor.reader().classes()

@@ -1,9 +1,9 @@
 //! `forebay bench`: images/s, epoch by epoch, and where the time goes.
 
 use super::digest::Digest;
-use super::open::{self, BatchArgs, SourceArgs};
+use super::open::{BatchArgs, SourceArgs};
 use super::paths::Paths;
-use super::{baseline, calibrate, progress::Progress};
+use super::{baseline, calibrate, pipelines, progress::Progress};
 use anyhow::{Result, bail};
 use forebay::graph::spec::{ReaderKind, Spec};
 use forebay::loader::Loader;
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let files = if args.baseline { Some(files(args, &spec, &loader)?) } else { None };
     let mut report = measure(args, &mut loader)?;
     if let Some(files) = files {
-        if spec.steps != open::built_in("cifar10-train")?.steps {
+        if spec.steps != pipelines::built_in("cifar10-train")?.steps {
             eprintln!(
                 "forebay: note: the baseline augments as cifar10-train does, not as this pipeline"
             );
@@ -119,7 +119,7 @@ fn files(args: &Args, spec: &Spec, loader: &Loader) -> Result<Vec<PathBuf>> {
     if let ReaderKind::Cifar10 { .. } = spec.reader.kind {
         bail!("--baseline reads image files, and this pipeline reads CIFAR-10's binaries");
     }
-    let root = open::roots(args.source.data(), &spec.reader.kind)?.swap_remove(0);
+    let root = super::open::roots(args.source.data(), &spec.reader.kind)?.swap_remove(0);
     Ok((0..loader.samples()).map(|id| root.join(loader.place(id))).collect())
 }
 

@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_course_is_one_pass() {
-        let spec = super::super::open::built_in("cifar10-train").unwrap();
+        let spec = super::super::pipelines::built_in("cifar10-train").unwrap();
         let plan = Plan::compile(&spec, ops::ALL).unwrap();
         let mut text = String::new();
         passes(&mut text, &plan, Size { height: 32, width: 32 });

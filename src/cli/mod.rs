@@ -16,6 +16,7 @@ mod export;
 mod npy;
 mod open;
 mod paths;
+mod pipelines;
 mod preview;
 mod progress;
 mod sheet;
@@ -43,12 +44,24 @@ enum Command {
     Doctor(doctor::Args),
     /// Write a data set as a directory of JPEG files with a label list
     Export(export::Args),
-    /// Train a ResNet-18, in the program forebay-train; `forebay train --help` lists its options
+    /// Train a ResNet-18; `forebay train --help` lists its options, and so on for the next five
     #[command(disable_help_flag = true)]
-    Train {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
-        args: Vec<OsString>,
-    },
+    Train(Handed),
+    /// Score a checkpoint: accuracy, also by class, and who is taken for whom
+    #[command(disable_help_flag = true)]
+    Eval(Handed),
+    /// Say what is on pictures
+    #[command(disable_help_flag = true)]
+    Predict(Handed),
+    /// Turn a checkpoint into a state dict that torchvision loads
+    #[command(disable_help_flag = true)]
+    ExportWeights(Handed),
+    /// Merge low-rank adapters into the weights
+    #[command(disable_help_flag = true)]
+    MergeLora(Handed),
+    /// Draw a learning rate schedule
+    #[command(disable_help_flag = true)]
+    PlotLr(Handed),
     /// Measure images/s, epoch by epoch, and where the time goes
     Bench(bench::Args),
     /// Write batches as .npy files (images, labels, ids), which any tool can check
@@ -59,6 +72,13 @@ enum Command {
     Explain(explain::Args),
     /// Find every unreadable or odd file before training
     Check(check::Args),
+}
+
+/// The arguments of a command of the other program.
+#[derive(clap::Args)]
+struct Handed {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
+    args: Vec<OsString>,
 }
 
 /// A command's end where nothing went wrong: `check` may have found faults.
@@ -76,7 +96,12 @@ pub(crate) fn main() -> ExitCode {
     let result = match cli.command {
         Command::Doctor(args) => doctor::run(&args).map(|()| Verdict::Good),
         Command::Export(args) => export::run(&args).map(|()| Verdict::Good),
-        Command::Train { args } => train::exec(args).map(|never| match never {}),
+        Command::Train(handed) => train::exec("train", handed.args),
+        Command::Eval(handed) => train::exec("eval", handed.args),
+        Command::Predict(handed) => train::exec("predict", handed.args),
+        Command::ExportWeights(handed) => train::exec("export-weights", handed.args),
+        Command::MergeLora(handed) => train::exec("merge-lora", handed.args),
+        Command::PlotLr(handed) => train::exec("plot-lr", handed.args),
         Command::Bench(args) => bench::run(&args).map(|()| Verdict::Good),
         Command::Dump(args) => dump::run(&args).map(|()| Verdict::Good),
         Command::Preview(args) => preview::run(&args).map(|()| Verdict::Good),

@@ -1,34 +1,21 @@
 //! The arguments that commands share, and opening what they name.
 
 use super::classes::report_folders;
+use super::pipelines;
 use anyhow::{Context, Result, bail};
 use clap::builder::NonEmptyStringValueParser;
 use forebay::device::Choice;
 use forebay::error::Error;
-use forebay::graph::file;
 use forebay::graph::spec::{ReaderKind, Spec};
 use forebay::loader::{Loader, Options};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Pipelines that come with the program.
-const BUILT_IN: [(&str, &str); 3] = [
-    ("cifar10-train", include_str!("../../pipelines/cifar10-train.toml")),
-    ("cifar10-valid", include_str!("../../pipelines/cifar10-valid.toml")),
-    ("decode-only", include_str!("../../pipelines/decode-only.toml")),
-];
-
-/// The built-in pipeline `name`.
-pub(crate) fn built_in(name: &str) -> Result<Spec> {
-    let found = BUILT_IN.iter().find(|(known, _)| *known == name);
-    let (_, text) = found.with_context(|| format!("no built-in pipeline \"{name}\""))?;
-    Ok(file::parse(text)?)
-}
-
 /// Which pipeline.
 #[derive(clap::Args)]
 pub(crate) struct PipelineArgs {
-    /// A pipeline file, or one of those built in: cifar10-train, cifar10-valid, decode-only
+    /// A pipeline file, or one of those built in: cifar10-train, cifar10-affine, cifar10-valid,
+    /// fast-cifar, decode-only
     #[arg(
         long,
         value_name = "FILE",
@@ -46,16 +33,7 @@ impl PipelineArgs {
 
     /// Reads the pipeline.
     pub(crate) fn spec(&self) -> Result<Spec> {
-        if BUILT_IN.iter().any(|(name, _)| *name == self.pipeline) {
-            return built_in(&self.pipeline);
-        }
-        let path = Path::new(&self.pipeline);
-        // A bare word that is no file was most likely meant as a built-in name.
-        if !path.exists() && path.extension().is_none() && path.components().count() == 1 {
-            let names = BUILT_IN.map(|(name, _)| name).join(", ");
-            bail!("no pipeline \"{}\"; give a file, or one of {names}", self.pipeline);
-        }
-        Ok(file::load(path)?)
+        pipelines::named(&self.pipeline)
     }
 }
 
@@ -205,13 +183,6 @@ mod tests {
         assert_eq!("1/2".parse(), Ok(Shard { rank: 1, world: 2 }));
         for wrong in ["", "1", "2/2", "0/0", "-1/2", "1/2/3"] {
             assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn built_in_pipelines_are_right() {
-        for (name, _) in BUILT_IN {
-            built_in(name).unwrap();
         }
     }
 }

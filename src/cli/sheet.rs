@@ -1,4 +1,5 @@
-//! A contact sheet: a grid of pictures with words above the columns and beside the rows.
+//! Sheets: grids of pictures with words above the columns and beside the rows, or below each.
+//! Shared by both programs.
 
 use font8x8::{BASIC_FONTS, LATIN_FONTS, UnicodeFonts};
 use image::imageops::{self, FilterType};
@@ -72,6 +73,36 @@ pub(crate) fn draw(columns: &[String], rows: &[Row]) -> RgbImage {
     sheet
 }
 
+/// A picture with lines of words below it.
+pub(crate) struct Cell {
+    /// The picture.
+    pub(crate) picture: RgbImage,
+    /// What is said about it; cut where it is wider than the picture.
+    pub(crate) text: Vec<String>,
+}
+
+/// Draws `cells` in rows of so many.
+pub(crate) fn grid(cells: &[Cell], columns: usize) -> RgbImage {
+    let pictures: Vec<RgbImage> = cells.iter().map(|cell| for_view(&cell.picture)).collect();
+    let widest = pictures.iter().map(|p| p.width()).max().unwrap_or(0) + GAP;
+    let tallest = pictures.iter().map(|p| p.height()).max().unwrap_or(0) + GAP;
+    let words = cells.iter().map(|cell| cell.text.len() as u32 * LETTER.1).max().unwrap_or(0);
+    let rows = cells.len().div_ceil(columns.max(1)) as u32;
+    let (width, height) = (columns as u32 * widest + GAP, rows * (tallest + words) + GAP);
+    let mut sheet = RgbImage::from_pixel(width, height, BACKGROUND);
+    for (place, (cell, picture)) in cells.iter().zip(&pictures).enumerate() {
+        let x = GAP + (place % columns) as u32 * widest;
+        let y = GAP + (place / columns) as u32 * (tallest + words);
+        imageops::replace(&mut sheet, picture, i64::from(x), i64::from(y));
+        for (line, text) in cell.text.iter().enumerate() {
+            let fits: String = text.chars().take((widest / LETTER.0) as usize).collect();
+            let below = picture.height() + line as u32 * LETTER.1;
+            write(&mut sheet, x, y + below, &fits);
+        }
+    }
+    sheet
+}
+
 /// A picture at a size at which it can be seen, without new colours where it was small.
 fn for_view(picture: &RgbImage) -> RgbImage {
     let (width, height) = picture.dimensions();
@@ -117,6 +148,13 @@ mod tests {
         assert_eq!(for_view(&plain(20, 40)).dimensions(), (60, 120));
         assert_eq!(for_view(&plain(200, 100)).dimensions(), (200, 100));
         assert_eq!(for_view(&plain(1000, 4)).dimensions(), (256, 1));
+    }
+
+    #[test]
+    fn cells_of_unlike_pictures_fit() {
+        let cell = |w, h| Cell { picture: plain(w, h), text: vec!["a very long name".into()] };
+        let sheet = grid(&[cell(32, 32), cell(96, 96), cell(200, 100)], 2);
+        assert_eq!(sheet.dimensions(), (2 * 208 + 8, 2 * (104 + 16) + 8 + 2 * 4));
     }
 
     #[test]

@@ -1,21 +1,21 @@
-//! `forebay train`: hands over to `forebay-train`, the program beside this one that links libtorch.
+//! `forebay train` and its kin: hand over to `forebay-train`, the program beside this one that links libtorch.
 
+use super::Verdict;
 use anyhow::{Context, Result, bail};
-use std::convert::Infallible;
 use std::env;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Becomes `forebay-train train ARGS`; `args` are those after `train`. Returns only an error.
-pub(crate) fn exec(args: Vec<OsString>) -> Result<Infallible> {
+/// Becomes `forebay-train NAME ARGS`; returns only an error.
+pub(crate) fn exec(name: &str, args: Vec<OsString>) -> Result<Verdict> {
     let this = env::current_exe().context("cannot find where this program lies")?;
     let program = this.with_file_name("forebay-train");
     if !program.exists() {
         bail!("built without the trainer; run `make build`");
     }
     let mut command = Command::new(&program);
-    command.arg("train").args(args);
+    command.arg(name).args(args);
     // libtorch's OpenMP threads otherwise spin while they wait for each other, on cores that the
     // loader needs. libgomp reads this before main, so that only a parent can set it. On 2 cores
     // that were shared with other programs: 15 to 20 images/s without, 82 to 100 with.

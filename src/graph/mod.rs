@@ -8,7 +8,7 @@ mod check;
 pub mod eval;
 pub mod expr;
 pub mod file;
-mod nearest;
+pub mod nearest;
 mod number;
 pub mod op;
 pub mod plan;

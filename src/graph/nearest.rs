@@ -7,7 +7,7 @@ const MAX_WORD: usize = 40;
 /// The name in `known` most like `word`; `None` when nothing is close enough to be what was meant.
 ///
 /// Case counts for nothing, and so does the difference between `-` and `_`.
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let fold = |text: &str| -> String {
         text.chars()
             .take(MAX_WORD)
@@ -30,7 +30,7 @@ pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
 /// `unknown key "keepsize", did you mean "keep_size"?`, or, with nothing near, what is known.
 ///
 /// `what` is the kind of name: "key", "operator", "draw".
-pub(super) fn unknown(what: &str, word: &str, known: &[&str]) -> String {
+pub fn unknown(what: &str, word: &str, known: &[&str]) -> String {
     let word_quoted = quote(word);
     match nearest(word, known.iter().copied()) {
         Some(name) => format!("unknown {what} {word_quoted}, did you mean \"{name}\"?"),

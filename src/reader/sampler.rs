@@ -79,6 +79,11 @@ impl Sampler {
         Ok(Sampler { config, global, len: len as usize })
     }
 
+    /// Samples a whole batch of this rank.
+    pub fn batch_size(&self) -> usize {
+        self.config.batch_size
+    }
+
     /// Batches an epoch on this rank; the same in every epoch. Under [`LastBatch::Partial`] a rank
     /// for which the last global batch has no sample left has one batch less than the others.
     pub fn len(&self) -> usize {

@@ -1,51 +1,71 @@
 //! A batch of the loader as tensors, without a copy.
 #![allow(unsafe_code)]
 
-use super::torch;
+use super::{shim, torch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::{Batch, ForeignStream};
 use crate::tensor::{DType, Layout};
+use std::sync::Arc;
 use tch::{Device, Kind, Tensor};
 
-/// Calls `f` with the batch's images, (N, 3, H, W) f32, and its N labels, all below `classes`, on
-/// the device where the batch lies.
-///
-/// The tensors lie in the batch's own memory. `f` leaves behind nothing that refers to them: no
-/// clone and no graph in which they are saved. On a GPU the work that reads them may still be under
-/// way when this returns; the batch may be dropped all the same. Places that were filled
-/// (`last_batch = "pad"`) are left out; `f` is not called where none is left.
-pub(super) fn lend(
-    batch: &Batch,
-    classes: i64,
-    f: impl FnOnce(&Tensor, &Tensor) -> Result<()>,
-) -> Result<()> {
-    check_labels(batch, classes)?;
-    // libtorch puts its work on the legacy default stream, where nobody has told it otherwise.
-    batch.lend(ForeignStream::LEGACY)?;
-    let memory = Memory::of(batch)?;
-    let samples = batch.labels().len() as i64;
-    // SAFETY: `memory.images` holds shape's product of f32 (`Memory::of`), and `memory.labels` as
-    // many i64 as there are samples, both on boundaries of
-    // their types and on `memory.device`. The tensors
-    // drop at the end of this call, for all of which `batch` is borrowed, and `f` keeps nothing.
-    // Nobody writes through them: a model only reads its input.
-    //
-    // On a GPU, kernels that `f` queued may read the memory after that. They are on the stream that
-    // the batch was lent to, behind its wait for the batch, and when the batch is dropped its slot
-    // records `released` behind them there: nothing writes or frees the memory before that has
-    // happened. What libtorch puts on streams of its own it joins with this one.
-    let (images, labels) = unsafe {
-        (
-            blob(memory.images, &memory.shape, Kind::Float, memory.device)?,
-            blob(memory.labels, &[samples], Kind::Int64, memory.device)?,
-        )
-    };
-    // The sampler fills the places at the end of an epoch, so that those to keep come first.
-    let kept = batch.valid().iter().take_while(|valid| **valid).count() as i64;
-    let first = |tensor: &Tensor| tensor.f_narrow(0, 0, kept).map_err(torch);
-    match kept {
-        0 => Ok(()),
-        _ => f(&first(&images)?, &first(&labels)?),
+/// The samples of a batch as tensors over its own memory, on the device where it lies. The memory is
+/// the loader's again when nothing refers to it any more: no tensor and no graph.
+#[derive(Debug)]
+pub struct Samples {
+    /// (N, 3, H, W) f32; N is at least 1.
+    pub images: Tensor,
+    /// N labels, i64, below the model's classes.
+    pub labels: Tensor,
+    /// Their numbers in the list.
+    pub ids: Vec<i64>,
+}
+
+impl Samples {
+    /// Takes `batch` apart. Places that were filled (`last_batch = "pad"`) are left out; `None` where
+    /// no other is left.
+    ///
+    /// # Errors
+    /// Refuses images that are not (N, 3, H, W) f32, and labels that are not below `classes`.
+    pub fn of(batch: Batch, classes: i64) -> Result<Option<Self>> {
+        check_labels(&batch, classes)?;
+        // libtorch puts its work on the legacy default stream, where nobody has told it otherwise.
+        batch.lend(ForeignStream::LEGACY)?;
+        // The sampler fills the places at the end of an epoch, so that those to keep come first.
+        let kept = batch.valid().iter().take_while(|valid| **valid).count();
+        if kept == 0 {
+            return Ok(None);
+        }
+        let ids = batch.ids()[..kept].to_vec();
+        let memory = Memory::of(&batch)?;
+        let samples = batch.labels().len() as i64;
+        let batch = Arc::new(batch);
+        // SAFETY: `memory.images` holds shape's product of f32 (`Memory::of`), and `memory.labels` as
+        // many i64 as there are samples, both on boundaries of their types and on `memory.device`,
+        // and at one place for as long as `batch`, which both own, is held. Nobody writes through
+        // them: a model only reads its input.
+        //
+        // On a GPU, kernels may read the memory after the last tensor is gone. They are on the
+        // stream that the batch was lent to, behind its wait for the batch, and when the batch is
+        // dropped its slot records `released` behind them there: nothing writes or frees the memory
+        // before that has happened. What libtorch puts on streams of its own it joins with this one.
+        let (images, labels) = unsafe {
+            let Memory { device, images, shape, labels } = memory;
+            let whole = [samples];
+            (
+                shim::blob(images, &shape, Kind::Float, device, Arc::clone(&batch)),
+                shim::blob(labels, &whole, Kind::Int64, device, batch),
+            )
+        };
+        let first = |tensor: Tensor| tensor.f_narrow(0, 0, kept as i64);
+        let (images, labels) =
+            (images.and_then(first).map_err(torch)?, labels.and_then(first).map_err(torch)?);
+        Ok(Some(Samples { images, labels, ids }))
+    }
+
+    /// The same samples in the same memory.
+    pub fn again(&self) -> Self {
+        let (images, labels) = (self.images.shallow_clone(), self.labels.shallow_clone());
+        Samples { images, labels, ids: self.ids.clone() }
     }
 }
 
@@ -77,13 +97,6 @@ impl Memory {
             labels: labels as *const u8,
         })
     }
-}
-
-/// # Safety
-/// As for `Tensor::f_from_blob`: the tensor and what is made from it by view must not outlive `data`.
-unsafe fn blob(data: *const u8, shape: &[i64], kind: Kind, device: Device) -> Result<Tensor> {
-    // SAFETY: the caller's promise; no strides means dense rows, as batches have.
-    unsafe { Tensor::f_from_blob(data, shape, &[], kind, device) }.map_err(torch)
 }
 
 fn image_shape(shape: &[usize], dtype: DType) -> Result<[i64; 4]> {

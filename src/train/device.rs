@@ -50,8 +50,25 @@ impl Device {
         &self.name
     }
 
+    /// What the last bits of its results depend on: the GPU, or the kind of processor with the widest
+    /// instructions that libtorch has code for.
+    pub fn processor(&self) -> String {
+        if self.torch != tch::Device::Cpu {
+            return self.name.clone();
+        }
+        let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let field = |name: &str| {
+            let line = info.lines().find(|line| line.starts_with(name))?;
+            line.split_once(':').map(|(_, value)| value.trim())
+        };
+        let has = |flag: &str| field("flags").is_some_and(|f| f.split(' ').any(|f| f == flag));
+        let widest = ["amx_tile", "avx512_bf16", "avx512f", "avx2"].into_iter().find(|f| has(f));
+        let model = field("model name").unwrap_or(std::env::consts::ARCH);
+        widest.map_or_else(|| model.to_string(), |flag| format!("{model} ({flag})"))
+    }
+
     /// What tensors of the run live on.
-    pub(super) fn torch(&self) -> tch::Device {
+    pub fn torch(&self) -> tch::Device {
         self.torch
     }
 }

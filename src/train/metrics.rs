@@ -1,5 +1,9 @@
 //! Loss and accuracy over many batches, and the clock of a pass over the data.
 
+use super::checkpoint::Mode;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 use tch::{Device, Kind, TchError, Tensor, no_grad};
 
@@ -10,6 +14,43 @@ pub struct Metrics {
     pub loss: f64,
     /// Share of samples whose largest logit is their label's, 0 to 1.
     pub accuracy: f64,
+    /// Share of samples whose label is among the five largest logits, 0 to 1.
+    pub top5: f64,
+}
+
+/// Sums over the samples seen.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Sums {
+    loss: f64,
+    right: i64,
+    top5: i64,
+    samples: i64,
+}
+
+impl Sums {
+    /// The means; not a number before the first sample.
+    pub fn metrics(self) -> Metrics {
+        let samples = self.samples as f64;
+        let share = |count: i64| count as f64 / samples;
+        Metrics {
+            loss: self.loss / samples,
+            accuracy: share(self.right),
+            top5: share(self.top5),
+        }
+    }
+}
+
+impl std::ops::Sub for Sums {
+    type Output = Sums;
+
+    fn sub(self, before: Sums) -> Sums {
+        Sums {
+            loss: self.loss - before.loss,
+            right: self.right - before.right,
+            top5: self.top5 - before.top5,
+            samples: self.samples - before.samples,
+        }
+    }
 }
 
 /// Sums loss and right answers where the logits live, so that nothing waits for the device until
@@ -17,15 +58,19 @@ pub struct Metrics {
 #[derive(Debug)]
 pub struct Meter {
     loss: Tensor,
-    right: Tensor,
-    samples: u64,
+    /// Right answers, and right ones among five.
+    hits: Tensor,
+    samples: i64,
 }
 
 impl Meter {
     /// A meter that has seen nothing, for logits on `device`.
     pub fn new(device: Device) -> Result<Self, TchError> {
-        let zero = |kind| Tensor::f_zeros([0; 0], (kind, device));
-        Ok(Meter { loss: zero(Kind::Double)?, right: zero(Kind::Int64)?, samples: 0 })
+        Ok(Meter {
+            loss: Tensor::f_zeros([0; 0], (Kind::Double, device))?,
+            hits: Tensor::f_zeros([2], (Kind::Int64, device))?,
+            samples: 0,
+        })
     }
 
     /// Adds a batch: its mean `loss`, (N, classes) `logits` and N `labels`. Keeps no graph.
@@ -33,19 +78,119 @@ impl Meter {
         let samples = labels.size1()?;
         no_grad(|| {
             let loss = loss.f_to_kind(Kind::Double)?.f_mul_scalar(samples)?;
-            let right = logits.f_argmax(1, false)?.f_eq_tensor(labels)?.f_sum(Kind::Int64)?;
+            let (_, likely) = logits.f_topk(logits.size2()?.1.min(5), 1, true, true)?;
+            let hits = likely.f_eq_tensor(&labels.f_unsqueeze(1)?)?;
+            let hits = hits.f_sum_dim_intlist([0_i64].as_slice(), false, Kind::Int64)?;
+            let top5 = hits.f_sum(Kind::Int64)?;
+            let hits = Tensor::f_stack(&[hits.f_select(0, 0)?, top5], 0)?;
             self.loss = self.loss.f_add(&loss)?;
-            self.right = self.right.f_add(&right)?;
-            self.samples += samples as u64;
+            self.hits = self.hits.f_add(&hits)?;
+            self.samples += samples;
             Ok(())
         })
     }
 
-    /// The means so far; not a number before the first sample. Waits for the device.
-    pub fn read(&self) -> Result<Metrics, TchError> {
-        let samples = self.samples as f64;
-        let right = self.right.f_int64_value(&[])? as f64;
-        Ok(Metrics { loss: self.loss.f_double_value(&[])? / samples, accuracy: right / samples })
+    /// The sums so far. Waits for the device.
+    pub fn read(&self) -> Result<Sums, TchError> {
+        let hits = Vec::<i64>::try_from(&self.hits)?;
+        Ok(Sums {
+            loss: self.loss.f_double_value(&[])?,
+            right: hits[0],
+            top5: hits[1],
+            samples: self.samples,
+        })
+    }
+
+    const LOSS: &'static str = "meter/loss";
+    const COUNTS: &'static str = "meter/counts";
+
+    /// What [`Meter::load`] goes on from, by name.
+    pub fn state(&self) -> Result<[(String, Tensor); 2], TchError> {
+        let samples = Tensor::from_slice(&[self.samples]).f_to_device(self.hits.device())?;
+        let counts = Tensor::f_cat(&[&self.hits, &samples], 0)?;
+        Ok([(Self::LOSS.into(), self.loss.shallow_clone()), (Self::COUNTS.into(), counts)])
+    }
+
+    /// Takes over the state of another meter; `tensors` hold it by name.
+    pub fn load(&mut self, tensors: &BTreeMap<String, Tensor>) -> Result<(), TchError> {
+        let device = self.loss.device();
+        let missing = || TchError::Shape("the state of the meter is missing".into());
+        let loss = tensors.get(Self::LOSS).ok_or_else(missing)?;
+        let counts = Vec::<i64>::try_from(tensors.get(Self::COUNTS).ok_or_else(missing)?)?;
+        let [right, top5, samples] = counts[..] else { return Err(missing()) };
+        self.loss = loss.f_to_device(device)?.f_to_kind(Kind::Double)?.f_reshape([0; 0])?;
+        self.hits = Tensor::from_slice(&[right, top5]).f_to_device(device)?;
+        self.samples = samples;
+        Ok(())
+    }
+}
+
+/// One number that is told after an epoch: `train_loss`, `valid_acc`, `valid_top5`, ….
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    valid: bool,
+    value: Value,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Value {
+    Loss,
+    Accuracy,
+    Top5,
+}
+
+impl Metric {
+    /// Whether larger or smaller ones are better.
+    pub fn mode(self) -> Mode {
+        if self.value == Value::Loss { Mode::Min } else { Mode::Max }
+    }
+
+    /// Whether it needs validation samples.
+    pub fn is_of_validation(self) -> bool {
+        self.valid
+    }
+
+    /// Its value, where it was computed.
+    pub fn of(self, train: &Metrics, valid: Option<&Metrics>) -> Option<f64> {
+        let metrics = if self.valid { valid? } else { train };
+        Some(match self.value {
+            Value::Loss => metrics.loss,
+            Value::Accuracy => metrics.accuracy,
+            Value::Top5 => metrics.top5,
+        })
+    }
+}
+
+impl FromStr for Metric {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split_once('_').and_then(|(pass, value)| {
+            let valid = match pass {
+                "train" => false,
+                "valid" => true,
+                _ => return None,
+            };
+            let value = match value {
+                "loss" => Value::Loss,
+                "acc" => Value::Accuracy,
+                "top5" => Value::Top5,
+                _ => return None,
+            };
+            Some(Metric { valid, value })
+        });
+        parts.ok_or_else(|| "expected train_ or valid_ and loss, acc or top5".into())
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = match self.value {
+            Value::Loss => "loss",
+            Value::Accuracy => "acc",
+            Value::Top5 => "top5",
+        };
+        write!(f, "{}_{value}", if self.valid { "valid" } else { "train" })
     }
 }
 
@@ -120,7 +265,7 @@ mod tests {
     #[test]
     fn batches_weigh_by_their_samples() {
         let mut meter = Meter::new(Device::Cpu).unwrap();
-        assert!(meter.read().unwrap().loss.is_nan());
+        assert!(meter.read().unwrap().metrics().loss.is_nan());
         let logits = |values: &[f32]| Tensor::from_slice(values).view((-1, 2));
         let mut add = |loss: f32, values: &[f32], labels: &[i64]| {
             let (loss, labels) = (Tensor::from(loss), Tensor::from_slice(labels));
@@ -128,6 +273,22 @@ mod tests {
         };
         add(1.0, &[0.0, 1.0, 1.0, 0.0, 3.0, 2.0], &[1, 1, 0]);
         add(5.0, &[0.0, 1.0], &[0]);
-        assert_eq!(meter.read().unwrap(), Metrics { loss: 2.0, accuracy: 0.5 });
+        let expected = Metrics { loss: 2.0, accuracy: 0.5, top5: 1.0 };
+        assert_eq!(meter.read().unwrap().metrics(), expected);
+
+        let state = meter.state().unwrap().into_iter().collect();
+        let mut other = Meter::new(Device::Cpu).unwrap();
+        other.load(&state).unwrap();
+        assert_eq!(other.read().unwrap(), meter.read().unwrap());
+    }
+
+    #[test]
+    fn the_label_may_be_the_fifth() {
+        let mut meter = Meter::new(Device::Cpu).unwrap();
+        let logits = Tensor::arange(7, (Kind::Float, Device::Cpu)).unsqueeze(0).repeat([7, 1]);
+        let labels = Tensor::arange(7, (Kind::Int64, Device::Cpu));
+        meter.add(&Tensor::from(0.5_f32), &logits, &labels).unwrap();
+        let sums = meter.read().unwrap();
+        assert_eq!((sums.right, sums.top5, sums.samples), (1, 5, 7));
     }
 }

@@ -1,19 +1,36 @@
 //! The trainer: a ResNet-18 on libtorch, fed by the loader. The only place that names `tch`.
 //!
-//! [`run::run`] is the training loop and reads top to bottom; the model, the metrics, where it all
-//! computes, the way a batch becomes tensors and the file it ends in have a module each.
+//! [`run::run`] is the training loop and reads top to bottom; [`learner`] is a step. What they are
+//! made of has a module each.
 
-mod batch;
+pub mod accumulate;
+pub mod batch;
 pub mod checkpoint;
+pub mod clip;
 pub mod device;
+pub mod early_stop;
+pub mod evaluate;
+pub mod export;
+pub mod file;
+pub mod freeze;
+pub mod guard;
 mod layer;
+pub mod learner;
+pub mod log;
 pub mod lora;
 pub mod metrics;
+pub mod optimizer;
+pub mod plot;
+pub mod precision;
 pub mod recompute;
 pub mod resnet;
 pub mod run;
+pub mod scaler;
+pub mod schedule;
 pub mod shim;
-pub mod step;
+mod state;
+pub mod state_dict;
+pub mod weights;
 
 use crate::error::{Error, ErrorKind};
 

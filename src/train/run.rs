@@ -1,38 +1,63 @@
 //! The training loop, top to bottom.
 
-use super::batch::lend;
-use super::checkpoint::{Meta, Store};
+use super::accumulate::Accumulate;
+use super::batch::Samples;
+use super::checkpoint::{Checkpoint, Conditions, Lora, Meta, Model, Store, Tensors};
 use super::device::Device;
-use super::metrics::{Clock, Meter, Metrics, Times};
-use super::resnet::{ResNet18, Stem};
-use super::{step, torch};
+use super::early_stop::{self, EarlyStop};
+use super::evaluate::{Evaluation, evaluate};
+use super::learner::{Learner, Recipe};
+use super::metrics::{Clock, Meter, Metric, Metrics, Times};
+use super::resnet::Stem;
+use super::schedule::{Plan, Scheduler};
+use super::{torch, weights};
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader::{Batch, Loader};
-use std::rc::Rc;
+use crate::loader::{Loader, Position};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use tch::nn::{Adam, OptimizerConfig, VarStore};
+use std::time::{Duration, Instant};
+use tch::Tensor;
 
 /// What a user chooses about a run.
-#[derive(Debug, Clone)]
 pub struct Options {
     /// Where to compute. The loaders' batches lie there.
     pub device: Device,
-    /// Passes over the training samples.
-    pub epochs: u32,
-    /// Adam's learning rate.
-    pub learning_rate: f64,
     /// The model's stem.
     pub stem: Stem,
     /// The model's classes; labels are below it. `None`: as many as the data has.
     pub classes: Option<i64>,
+    /// The rank of low-rank adapters, which then learn in place of the weights.
+    pub lora: Option<i64>,
+    /// Weights to start from.
+    pub weights: Option<Tensors>,
+    /// What a step does.
+    pub recipe: Recipe,
+    /// Passes over the training samples.
+    pub epochs: u32,
+    /// Batches a step.
+    pub accumulate: Accumulate,
+    /// The learning rate by step.
+    pub schedule: Plan,
+    /// What checkpoints are rated by, and what a schedule that waits for a plateau watches.
+    pub monitor: Metric,
+    /// Whether more of it is better.
+    pub maximize: bool,
+    /// Ends the run before its last epoch.
+    pub early_stop: Option<EarlyStop>,
+    /// Steps between two checkpoints within an epoch; `None`: two minutes.
+    pub save_every: Option<u64>,
+    /// Steps between two readings of the metrics, at least 1.
+    pub log_every: u64,
     /// Threads of libtorch; `None`: its own choice, one a physical core. The weights of two runs are
     /// the same to the bit only where these are.
     pub torch_threads: Option<i32>,
+    /// Validates two batches before the first epoch, so that a mistake there shows now.
+    pub sanity: bool,
     /// Trains on the first batch again and again, as many times as an epoch has batches: what
     /// training costs with a loader that costs nothing.
     pub repeat_batch: bool,
-    /// Steps between two readings of the metrics.
-    pub log_every: usize,
+    /// The settings, as text for checkpoints.
+    pub config: String,
 }
 
 /// What a run learns from and is judged by.
@@ -44,88 +69,228 @@ pub struct Data {
 }
 
 /// What a run tells as it goes.
-#[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
     /// Once, before the first step.
     Start {
         /// Numbers that training changes.
+        learning: usize,
+        /// Numbers in all.
         parameters: usize,
-        /// The model's classes.
-        classes: i64,
+        /// The network.
+        model: &'a Model,
         /// What computes.
         device: &'a str,
         /// Threads of libtorch on the CPU.
         torch_threads: i32,
+        /// Steps done before, by a run that this one goes on from.
+        resumed_at: Option<u64>,
     },
+    /// What became of the weights that it started from.
+    Weights(&'a weights::Report),
+    /// Something that may surprise.
+    Note(String),
+    /// The first batch of the run: (N, 3, H, W) f32 on the device, N labels.
+    Samples(&'a Tensor, &'a Tensor),
     /// After each batch.
-    Step(&'a Step),
+    Batch(&'a Step),
+    /// At every so many steps of the optimiser: what was measured since the last one.
+    Log(&'a Log),
     /// After each epoch.
-    Epoch(&'a Epoch),
+    Epoch(&'a Epoch<'a>),
 }
 
-/// Where a run stands within a pass over its training or validation samples.
+/// Which pass over samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pass {
+    /// A look at two validation batches before the first epoch.
+    Sanity,
+    /// Training.
+    Training,
+    /// Validation after an epoch.
+    Validating,
+}
+
+/// Where a run stands within a pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
-    /// Whether this is the validation pass.
-    pub validating: bool,
+    /// The pass.
+    pub pass: Pass,
     /// The epoch, from 1.
     pub epoch: u32,
     /// Batches done.
     pub step: usize,
     /// Batches of the pass.
     pub steps: usize,
-    /// The pass so far.
+    /// The pass so far, of which a run that was resumed knows only its own part.
     pub times: Times,
-    /// The pass so far, at every `log_every`-th training step.
-    pub metrics: Option<Metrics>,
+}
+
+/// What was measured since the last such point.
+#[derive(Debug, Clone, Copy)]
+pub struct Log {
+    /// The epoch, from 1.
+    pub epoch: u32,
+    /// Steps of the optimiser since the beginning of training.
+    pub global_step: u64,
+    /// Of that step.
+    pub rate: f64,
+    /// Since the last point.
+    pub metrics: Metrics,
+    /// Of the epoch so far.
+    pub epoch_metrics: Metrics,
+    /// Of the epoch so far.
+    pub times: Times,
+    /// Of that step's gradients, before clipping.
+    pub grad_norm: Option<f64>,
+    /// With 16-mixed: steps skipped so far, and the scale.
+    pub scaling: Option<(u64, f64)>,
 }
 
 /// What came of an epoch.
-#[derive(Debug, Clone, Copy)]
-pub struct Epoch {
+pub struct Epoch<'a> {
     /// The epoch, from 1.
     pub epoch: u32,
+    /// Steps of the optimiser since the beginning of training.
+    pub global_step: u64,
+    /// Of the last step.
+    pub rate: f64,
     /// Over the training samples, each as the model was when it saw them.
     pub train: Metrics,
     /// Over the validation samples after the epoch.
-    pub valid: Option<Metrics>,
+    pub valid: Option<&'a Evaluation>,
     /// Of the training pass.
     pub train_times: Times,
-    /// Of the validation pass.
-    pub valid_times: Times,
+    /// With 16-mixed: steps skipped so far, and the scale.
+    pub scaling: Option<(u64, f64)>,
 }
 
 /// What came of a run.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub struct Summary {
-    /// Epochs finished.
+    /// Epochs finished, those before a resumption among them.
     pub epochs: u32,
-    /// `Some(n)`: the run was told to stop and did so after `n` steps of the next epoch.
+    /// `Some(n)`: the run was told to stop and did so after `n` batches of the next epoch.
     pub stopped: Option<usize>,
-    /// Of all training passes.
+    /// No improvement ended it.
+    pub stopped_early: bool,
+    /// Of all training passes of this process.
     pub train_times: Times,
-    /// Of all validation passes.
+    /// Of all validation passes of this process.
     pub valid_times: Times,
+    /// The best checkpoint and its score.
+    pub best: Option<(f64, PathBuf)>,
 }
 
-/// Trains a ResNet-18 with Adam on cross-entropy. Keeps the newest weights in `store`.
+/// A run as it stands: what a checkpoint holds.
+struct Run<'a> {
+    learner: Learner,
+    scheduler: Scheduler,
+    early_stop: early_stop::State,
+    meter: Meter,
+    position: Position,
+    global_step: u64,
+    conditions: Conditions,
+    config: &'a str,
+    store: Option<&'a mut Store>,
+    saved: Instant,
+}
+
+impl Run<'_> {
+    /// Replaces the last checkpoint; one with a `score` may also be kept as one of the best.
+    fn save(&mut self, score: Option<(String, f64)>) -> Result<()> {
+        let Some(store) = &mut self.store else { return Ok(()) };
+        if !self.learner.is_finite()? {
+            let (step, last) = (self.global_step, store.last());
+            let text = format!(
+                "the weights are not finite after step {step}; {} is from before; try a lower --lr \
+                 or --clip-norm",
+                last.display()
+            );
+            return Err(Error::new(ErrorKind::Data, text));
+        }
+        let mut tensors = self.learner.state()?;
+        tensors.extend(self.meter.state().map_err(torch)?);
+        let model = self.learner.model().clone();
+        let rated = score.is_some();
+        let meta = Meta {
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            position: self.position,
+            global_step: self.global_step,
+            model,
+            conditions: self.conditions.clone(),
+            schedule: self.scheduler.state(),
+            early_stop: self.early_stop,
+            score,
+            config: self.config.to_string(),
+            checksum: String::new(),
+        };
+        store.save(&tensors, &meta, rated)?;
+        self.saved = Instant::now();
+        Ok(())
+    }
+
+    /// Goes on from where `checkpoint` was made. Gives what may make a difference, a line each.
+    fn load(&mut self, checkpoint: &Checkpoint) -> Result<Vec<String>> {
+        let (meta, tensors) = (&checkpoint.meta, checkpoint.tensors()?);
+        let (theirs, ours) = (&meta.model, self.learner.model());
+        if !theirs.is_like(ours) {
+            let text = format!("its network is another: {theirs}, and this run's: {ours}");
+            return Err(Error::new(ErrorKind::Data, text));
+        }
+        let notes = self.conditions.compare(&meta.conditions, meta.position)?;
+        self.learner.load(&tensors, meta.global_step)?;
+        self.meter.load(&tensors).map_err(torch)?;
+        self.scheduler.load(meta.schedule)?;
+        self.early_stop = meta.early_stop;
+        self.position = meta.position;
+        self.global_step = meta.global_step;
+        Ok(notes)
+    }
+}
+
+/// A batch since the last reading, for a message that names those whose loss was not finite.
+struct Recent {
+    ids: Vec<i64>,
+    step: u64,
+    rate: f64,
+}
+
+/// Trains a ResNet-18 on cross-entropy, from the beginning or on from `resume`. Keeps checkpoints
+/// in `store`, where there is one.
 ///
-/// When `stop` becomes true the step under way is finished and the weights are saved. Two runs with
-/// the same data, options and seed leave the same weights to the bit on one kind of processor; on a
-/// GPU, some of cuDNN's kernels add in an order that nobody promises.
+/// When `stop` becomes true the step under way is finished and a checkpoint is made. Two runs with
+/// the same data, options and seed leave the same weights to the bit on one kind of processor,
+/// however often they were ended and resumed; on a GPU, some of cuDNN's kernels add in an order that
+/// nobody promises.
 ///
-/// On a GPU the loop queues work and goes on; it waits for the device where it reads the metrics and
-/// saves, and the loader where one of its slots comes round.
+/// The loop queues work and goes on. It waits for the device where it reads the metrics and saves,
+/// and the loader where one of its slots comes round.
+///
+/// # Errors
+/// Those of the loader and the store. A loss that is not finite ends the run, in 32 bits and bf16,
+/// at the next reading; no weight has changed since before it.
 pub fn run(
     options: &Options,
     data: &mut Data,
-    store: &Store,
+    store: Option<&mut Store>,
+    resume: Option<(&Path, &Checkpoint)>,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Event<'_>),
 ) -> Result<Summary> {
+    const SAVE_INTERVAL: Duration = Duration::from_secs(120);
+
     let Data { train, valid } = data;
-    let classes = options.classes.map_or_else(|| classes(train, valid.as_ref()), Ok)?;
     let stopped = || stop.load(Ordering::Relaxed);
+    let steps = train.len();
+    if steps == 0 || train.samples() < 2 {
+        let message = format!("{} training samples make no batch to learn from", train.samples());
+        return Err(Error::new(ErrorKind::Data, message));
+    }
+    let watched = options.early_stop.map(|early| early.monitor);
+    if let Some(metric) = watched.filter(|metric| metric.is_of_validation() && valid.is_none()) {
+        let text = format!("--early-stop {metric} needs validation samples, and there are none");
+        return Err(Error::new(ErrorKind::Data, text));
+    }
 
     // libtorch's one generator draws the weights and nothing else: data has its own, keyed, draws.
     let seed = train.seed();
@@ -133,121 +298,238 @@ pub fn run(
     if let Some(threads) = options.torch_threads {
         tch::set_num_threads(threads);
     }
-    let torch_threads = tch::get_num_threads();
     let device = options.device.torch();
-    let mut variables = VarStore::new(tch::Device::Cpu);
-    let model = ResNet18::new(&variables.root(), options.stem, classes).map_err(torch)?;
-    tch::no_grad(|| variables.set_device(device));
-    let mut optimizer = Adam::default().build(&variables, options.learning_rate).map_err(torch)?;
-    let parameters = variables.trainable_variables().iter().map(tch::Tensor::numel).sum();
-    tell(Event::Start { parameters, classes, device: options.device.name(), torch_threads });
-
-    let save = |epoch, step: usize| {
-        let version = env!("CARGO_PKG_VERSION").to_string();
-        let (step, stem) = (step as u64, options.stem);
-        let meta = Meta { version, epoch, step, seed, stem, classes, torch_threads };
-        store.save(&variables.variables(), &meta)
+    let model = Model {
+        stem: options.stem,
+        classes: options.classes.map_or_else(|| classes(train, valid.as_ref()), Ok)?,
+        names: train.classes().to_vec(),
+        lora: options.lora.map(|rank| {
+            let before = resume.and_then(|(_, checkpoint)| checkpoint.meta.model.lora);
+            Lora { rank, head: before.is_some_and(|lora| lora.head) }
+        }),
     };
-    let held = match options.repeat_batch {
-        true => train.epoch(0).next().transpose()?.map(Rc::new),
-        false => None,
+    let classes = model.classes;
+    let weights = options.weights.as_ref().filter(|_| resume.is_none());
+    let (learner, report) = Learner::new(model, options.recipe.clone(), weights, device)?;
+    let mut run = Run {
+        learner,
+        scheduler: Scheduler::new(options.schedule)?,
+        early_stop: early_stop::State::default(),
+        meter: Meter::new(device).map_err(torch)?,
+        position: Position::default(),
+        global_step: 0,
+        conditions: Conditions {
+            seed,
+            batch_size: train.batch_size(),
+            steps,
+            samples: train.samples(),
+            data: fingerprint(train),
+            torch_threads: tch::get_num_threads(),
+            processor: options.device.processor(),
+        },
+        config: &options.config,
+        store,
+        saved: Instant::now(),
     };
-    let steps = train.len();
-    if steps == 0 || train.samples() < 2 {
-        let message = format!("{} training samples make no batch to learn from", train.samples());
-        return Err(Error::new(ErrorKind::Data, message));
+    let notes = match &resume {
+        Some((path, checkpoint)) => run.load(checkpoint).map_err(|e| e.at_path(path))?,
+        None => Vec::new(),
+    };
+    let (learning, parameters) = run.learner.parameters();
+    tell(Event::Start {
+        learning,
+        parameters,
+        model: run.learner.model(),
+        device: options.device.name(),
+        torch_threads: tch::get_num_threads(),
+        resumed_at: resume.is_some().then_some(run.global_step),
+    });
+    if let Some(report) = &report {
+        tell(Event::Weights(report));
+    }
+    for note in notes {
+        tell(Event::Note(format!("the weights will differ from the run's left alone: {note}")));
     }
 
-    let mut summary = Summary::default();
-    for epoch in 0..options.epochs {
+    // A mistake in validation shows now, and not after an epoch.
+    if let Some(valid) = valid.as_mut().filter(|_| options.sanity && resume.is_none()) {
+        let steps = valid.len().min(2);
+        evaluate(&run.learner, valid, steps, &mut |step, times| {
+            tell(Event::Batch(&Step { pass: Pass::Sanity, epoch: 0, step, steps, times }));
+            !stopped()
+        })?;
+    }
+    if resume.is_none() {
+        run.save(None)?;
+    }
+
+    let mut held: Option<Samples> = None;
+    let mut summary = Summary { epochs: run.position.epoch, ..Summary::default() };
+    let mut recent: Vec<Recent> = Vec::new();
+    let mut shown = resume.is_some();
+    let waited = run.early_stop.waited;
+    summary.stopped_early = options.early_stop.is_some_and(|early| waited >= early.patience);
+    while run.position.epoch < options.epochs && !summary.stopped_early {
+        let number = run.position.epoch + 1;
+        let accumulate = options.accumulate.batches(number);
+        let batch_size = run.conditions.batch_size;
+
         // Train.
-        let mut meter = Meter::new(device).map_err(torch)?;
         let mut clock = Clock::start();
-        let mut done = 0;
-        let mut batches: Box<dyn Iterator<Item = Result<Rc<Batch>>>> = match &held {
-            Some(batch) => Box::new((0..steps).map(|_| Ok(batch.clone()))),
-            None => Box::new(train.epoch(epoch).map(|batch| batch.map(Rc::new))),
-        };
-        while !stopped() {
-            let Some(batch) = clock.wait(|| batches.next()) else { break };
-            let batch = batch?;
-            lend(&batch, classes, |images, labels| {
-                // Batch norm has no variance over one sample, and would take in one that is NaN.
-                if labels.size1().map_err(torch)? > 1 {
-                    step::train(&model, &mut optimizer, images, labels, &mut meter)
-                        .map_err(torch)?;
-                }
-                Ok(())
-            })?;
-            clock.count(batch.len());
+        let mut done = run.position.step;
+        let mut before = run.meter.read().map_err(torch)?;
+        let mut rate = run.scheduler.rate(run.global_step.saturating_sub(1));
+        let mut scaling = None;
+        let mut batches = train.epoch_from(run.position.epoch, done);
+        while done < steps && !(stopped() && done == run.position.step) {
+            let samples = match &held {
+                Some(samples) => Some(samples.again()),
+                None => match clock.wait(|| batches.next()) {
+                    Some(batch) => Samples::of(batch?, classes)?,
+                    None => break,
+                },
+            };
+            if options.repeat_batch && held.is_none() {
+                held = samples.as_ref().map(Samples::again);
+            }
+            if let Some(samples) = samples.as_ref().filter(|_| !shown) {
+                tell(Event::Samples(&samples.images, &samples.labels));
+                shown = true;
+            }
+            rate = run.scheduler.rate(run.global_step);
+            if let Some(samples) = samples {
+                // The share of one sample in a step is the same in all of its batches.
+                let share = match accumulate {
+                    1 => 1.0,
+                    n => samples.ids.len() as f64 / (n * batch_size) as f64,
+                };
+                run.learner.learn(&samples, share, &mut run.meter)?;
+                clock.count(samples.ids.len());
+                recent.push(Recent { ids: samples.ids, step: run.global_step + 1, rate });
+            }
             done += 1;
-            // Reading waits for the device, so that the last step's time is that of the whole pass.
-            let log = done % options.log_every.max(1) == 0 || done == steps;
-            let metrics = log.then(|| meter.read()).transpose().map_err(torch)?;
-            tell(Event::Step(&Step {
-                validating: false,
-                epoch: epoch + 1,
-                step: done,
-                steps,
-                times: clock.read(),
-                metrics,
-            }));
+            let step_ends = done % accumulate == 0 || done == steps;
+            if step_ends {
+                let log = (run.global_step + 1).is_multiple_of(options.log_every) || done == steps;
+                let momentum = run.scheduler.momentum(run.global_step);
+                let norm = run.learner.update(rate, momentum, log)?;
+                run.global_step += 1;
+                run.position.step = done;
+                let due = match options.save_every {
+                    Some(steps) => run.global_step.is_multiple_of(steps),
+                    None => run.saved.elapsed() >= SAVE_INTERVAL,
+                };
+                let due = (due || stopped()) && done < steps;
+                // Waits for the device.
+                if log || due {
+                    check(&run, &recent)?;
+                    recent.clear();
+                }
+                if log {
+                    let sums = run.meter.read().map_err(torch)?;
+                    scaling = run.learner.scaling()?;
+                    let grad_norm = norm.map(|norm| norm.f_double_value(&[])).transpose();
+                    tell(Event::Log(&Log {
+                        epoch: number,
+                        global_step: run.global_step,
+                        rate,
+                        metrics: (sums - before).metrics(),
+                        epoch_metrics: sums.metrics(),
+                        times: clock.read(),
+                        grad_norm: grad_norm.map_err(torch)?,
+                        scaling,
+                    }));
+                    before = sums;
+                }
+                if due {
+                    run.save(None)?;
+                }
+            }
+            let (pass, times) = (Pass::Training, clock.read());
+            tell(Event::Batch(&Step { pass, epoch: number, step: done, steps, times }));
         }
         drop(batches);
         let train_times = clock.read();
         summary.train_times += train_times;
         if done < steps {
-            save(epoch, done)?;
-            summary.stopped = Some(done);
-            return Ok(summary);
+            run.save(None)?;
+            summary.stopped = Some(run.position.step);
+            break;
         }
-        summary.epochs = epoch + 1;
-        save(epoch + 1, 0)?;
-        let train_metrics = meter.read().map_err(torch)?;
+        let train_metrics = run.meter.read().map_err(torch)?.metrics();
 
         // Validate.
-        let mut meter = Meter::new(device).map_err(torch)?;
-        let mut clock = Clock::start();
-        if let Some(valid) = valid {
-            let steps = valid.len();
-            let mut batches = valid.epoch(0);
-            let mut done = 0;
-            while !stopped() {
-                let Some(batch) = clock.wait(|| batches.next()) else { break };
-                let batch = batch?;
-                lend(&batch, classes, |images, labels| {
-                    step::evaluate(&model, images, labels, &mut meter).map_err(torch)
+        let evaluation = match valid {
+            None => None,
+            Some(valid) => {
+                let (pass, steps) = (Pass::Validating, valid.len());
+                let evaluation = evaluate(&run.learner, valid, steps, &mut |step, times| {
+                    tell(Event::Batch(&Step { pass, epoch: number, step, steps, times }));
+                    !stopped()
                 })?;
-                clock.count(batch.len());
-                done += 1;
-                tell(Event::Step(&Step {
-                    validating: true,
-                    epoch: epoch + 1,
-                    step: done,
-                    steps,
-                    times: clock.read(),
-                    metrics: None,
-                }));
+                if evaluation.is_none() {
+                    // The epoch's training is done; a resumed run begins with its validation.
+                    run.save(None)?;
+                    summary.stopped = Some(steps);
+                    break;
+                }
+                evaluation
             }
-        }
-        // Metrics of a part would pass for those of the whole.
-        let whole = valid.is_some() && !stopped();
-        let valid_metrics = whole.then(|| meter.read()).transpose().map_err(torch)?;
-        let valid_times = clock.read();
-        summary.valid_times += valid_times;
+        };
+        summary.valid_times += evaluation.as_ref().map_or(Times::default(), |e| e.times);
+
+        // What follows from an epoch as a whole.
+        let valid_metrics = evaluation.as_ref().map(|e| &e.metrics);
+        let score = options.monitor.of(&train_metrics, valid_metrics);
+        run.scheduler.end_epoch(score, options.maximize);
+        let enough = match options.early_stop {
+            None => false,
+            Some(early) => early
+                .monitor
+                .of(&train_metrics, valid_metrics)
+                .is_some_and(|value| early.end_epoch(&mut run.early_stop, value)),
+        };
+        run.position = Position { epoch: number, step: 0 };
+        run.meter = Meter::new(device).map_err(torch)?;
+        run.save(score.map(|score| (options.monitor.to_string(), score)))?;
+        summary.epochs = number;
         tell(Event::Epoch(&Epoch {
-            epoch: epoch + 1,
+            epoch: number,
+            global_step: run.global_step,
+            rate,
             train: train_metrics,
-            valid: valid_metrics,
+            valid: evaluation.as_ref(),
             train_times,
-            valid_times,
+            scaling,
         }));
-        if stopped() {
+        summary.stopped_early = enough;
+        if stopped() && !enough && number < options.epochs {
             summary.stopped = Some(0);
-            return Ok(summary);
+            break;
         }
     }
+    let best = run.store.as_ref().and_then(|store| store.best());
+    summary.best = best.map(|(score, path)| (score, path.to_path_buf()));
     Ok(summary)
+}
+
+/// Ends a run whose loss is no longer finite.
+fn check(run: &Run<'_>, recent: &[Recent]) -> Result<()> {
+    let Some(first) = run.learner.first_bad()? else { return Ok(()) };
+    let kept = match &run.store {
+        Some(store) => format!("; {} is from before it", store.last().display()),
+        None => String::new(),
+    };
+    let bad = recent.iter().filter(|batch| batch.step == first);
+    let rate = bad.clone().map(|batch| batch.rate).next().unwrap_or_default();
+    let ids = bad.flat_map(|batch| batch.ids.iter().map(i64::to_string));
+    let ids = ids.collect::<Vec<_>>().join(",");
+    let text = format!(
+        "the loss is not finite at step {first} (epoch {}, learning rate {rate:e}){kept}; look at \
+         its samples with --ids {ids}, or try a lower --lr or --clip-norm",
+        run.position.epoch + 1
+    );
+    Err(Error::new(ErrorKind::Data, text))
 }
 
 /// The classes that the data names, else one more than its largest label.
@@ -266,4 +548,16 @@ fn classes(train: &Loader, valid: Option<&Loader>) -> Result<i64> {
         return Err(Error::new(ErrorKind::Limit, message));
     }
     Ok(largest + 1)
+}
+
+/// What tells one list of samples from another: all labels, and names from all over it.
+fn fingerprint(loader: &Loader) -> String {
+    const NAMES: u64 = 4096;
+    let samples = loader.samples();
+    let mut bytes: Vec<u8> = (0..samples).flat_map(|id| loader.label(id).to_le_bytes()).collect();
+    for id in (0..samples).step_by(samples.div_ceil(NAMES).max(1) as usize) {
+        bytes.extend_from_slice(loader.place(id).as_os_str().as_encoded_bytes());
+        bytes.push(0);
+    }
+    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes))
 }

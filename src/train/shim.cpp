@@ -68,26 +68,29 @@ bool forebay_tf32() noexcept {
 // forebay_autocast_exit needs to bring back what held before.
 struct Autocast {
     bool enabled;
+    bool cached;
     int8_t kind;
 };
 
+// Casts of weights are not kept for a second use: a forward pass has none, and one that was made
+// without gradients would stand, in the same region, for one that needs them.
 char* forebay_autocast_enter(bool cuda, int8_t kind, Autocast* was) noexcept {
     return guarded([&] {
         const auto device = cuda ? at::kCUDA : at::kCPU;
         *was = {at::autocast::is_autocast_enabled(device),
+                at::autocast::is_autocast_cache_enabled(),
                 static_cast<int8_t>(at::autocast::get_autocast_dtype(device))};
         at::autocast::set_autocast_dtype(device, static_cast<at::ScalarType>(kind));
+        at::autocast::set_autocast_cache_enabled(false);
         at::autocast::set_autocast_enabled(device, true);
-        at::autocast::increment_nesting();
     });
 }
 
 char* forebay_autocast_exit(bool cuda, const Autocast* was) noexcept {
     return guarded([&] {
         const auto device = cuda ? at::kCUDA : at::kCPU;
-        // What was cast is kept for one forward pass: weights change between two.
-        if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
         at::autocast::set_autocast_enabled(device, was->enabled);
+        at::autocast::set_autocast_cache_enabled(was->cached);
         at::autocast::set_autocast_dtype(device, static_cast<at::ScalarType>(was->kind));
     });
 }
@@ -97,35 +100,52 @@ char* forebay_backward(const at::Tensor* output, const at::Tensor* gradient) noe
     return guarded([&] { torch::autograd::backward({*output}, {*gradient}); });
 }
 
+// Frees the gradients of `tensors`; they are as if no backward pass had been.
+char* forebay_forget(List tensors, size_t n) noexcept {
+    return guarded([&] {
+        for (size_t i = 0; i < n; i++) tensors[i]->mutable_grad().reset();
+    });
+}
+
 // One step of SGD without dampening. `buffers` start at zero. Where `found_inf` holds 1 nothing
-// changes; gradients are divided by `scale` where there is one.
+// changes.
 char* forebay_sgd(List parameters, List gradients, List buffers, size_t n, double rate,
-                  double momentum, double weight_decay, bool nesterov, const at::Tensor* scale,
+                  double momentum, double weight_decay, bool nesterov,
                   const at::Tensor* found_inf) noexcept {
     return guarded([&] {
         const auto buffer = momentum == 0 ? std::vector<at::Tensor>() : list(buffers, n);
         at::_fused_sgd_(list(parameters, n), list(gradients, n), buffer, weight_decay, momentum,
-                        rate, 0.0, nesterov, false, false, maybe(scale), maybe(found_inf));
+                        rate, 0.0, nesterov, false, false, std::nullopt, maybe(found_inf));
     });
 }
 
-// One step of Adam, or AdamW where `decoupled`. `steps` hold, each in an f32, which step this is,
-// from 1. As forebay_sgd.
+// One step of Adam, or AdamW where `decoupled`. `steps` hold, each in an f32, how many came before,
+// and are raised. Where `found_inf` holds 1 nothing changes.
 char* forebay_adam(List parameters, List gradients, List first, List second, List steps, size_t n,
                    bool decoupled, double rate, double beta1, double beta2, double epsilon,
-                   double weight_decay, const at::Tensor* scale,
-                   const at::Tensor* found_inf) noexcept {
+                   double weight_decay, const at::Tensor* found_inf) noexcept {
     return guarded([&] {
+        const auto counts = list(steps, n);
         const auto step = [&](auto update) {
             update(list(parameters, n), list(gradients, n), list(first, n), list(second, n),
-                   at::TensorList(), list(steps, n), rate, beta1, beta2, weight_decay, epsilon,
-                   false, false, maybe(scale), maybe(found_inf));
+                   at::TensorList(), counts, rate, beta1, beta2, weight_decay, epsilon, false,
+                   false, std::nullopt, maybe(found_inf));
         };
+        at::_foreach_add_(counts, 1);
         if (decoupled) {
             step([](auto&&... a) { at::_fused_adamw_(a...); });
         } else {
             step([](auto&&... a) { at::_fused_adam_(a...); });
         }
+        if (found_inf) at::_foreach_sub_(counts, std::vector<at::Tensor>(n, *found_inf));
+    });
+}
+
+// The L2 norm over all values of `tensors`; there is at least one.
+char* forebay_norm(List tensors, size_t n, at::Tensor** out) noexcept {
+    return guarded([&] {
+        const auto norms = at::_foreach_norm(list(tensors, n), 2);
+        *out = new at::Tensor(at::linalg_vector_norm(at::stack(norms), 2));
     });
 }
 

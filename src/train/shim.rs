@@ -12,8 +12,10 @@ type Result<T> = std::result::Result<T, TchError>;
 type Raw = *const c_void;
 
 #[repr(C)]
+#[derive(Debug)]
 struct Was {
     enabled: bool,
+    cached: bool,
     kind: i8,
 }
 
@@ -23,6 +25,7 @@ unsafe extern "C" {
     fn forebay_autocast_enter(cuda: bool, kind: i8, was: *mut Was) -> *mut c_char;
     fn forebay_autocast_exit(cuda: bool, was: *const Was) -> *mut c_char;
     fn forebay_backward(output: Raw, gradient: Raw) -> *mut c_char;
+    fn forebay_forget(tensors: *const Raw, n: usize) -> *mut c_char;
     fn forebay_sgd(
         parameters: *const Raw,
         gradients: *const Raw,
@@ -32,7 +35,6 @@ unsafe extern "C" {
         momentum: f64,
         weight_decay: f64,
         nesterov: bool,
-        scale: Raw,
         found_inf: Raw,
     ) -> *mut c_char;
     fn forebay_adam(
@@ -48,8 +50,12 @@ unsafe extern "C" {
         beta2: f64,
         epsilon: f64,
         weight_decay: f64,
-        scale: Raw,
         found_inf: Raw,
+    ) -> *mut c_char;
+    fn forebay_norm(
+        tensors: *const Raw,
+        n: usize,
+        out: *mut *mut torch_sys::C_tensor,
     ) -> *mut c_char;
     fn forebay_unscale(
         gradients: *const Raw,
@@ -127,12 +133,15 @@ pub fn is_tf32() -> bool {
 }
 
 /// While it lives, this thread's operations on `device` compute in `kind` where libtorch deems that
-/// good enough, and casts of weights are kept. What it was before comes back at the end. Nested ones
-/// end in the reverse order of their beginning.
+/// good enough. What it was before comes back at the end. Nested ones end in the reverse order of
+/// their beginning.
+///
+/// Casts of weights are made anew at each use, so that none outlives an optimiser's step, and a
+/// forward pass without gradients leaves nothing behind for one that needs them.
 #[derive(Debug)]
 pub struct Autocast {
     cuda: bool,
-    was: (bool, i8),
+    was: Was,
     /// The state is that of the thread.
     _thread: PhantomData<*const ()>,
 }
@@ -141,18 +150,17 @@ impl Autocast {
     /// Begins; `kind` is `Kind::BFloat16` or `Kind::Half`.
     pub fn begin(device: Device, kind: Kind) -> Result<Self> {
         let cuda = matches!(device, Device::Cuda(_));
-        let mut was = Was { enabled: false, kind: 0 };
+        let mut was = Was { enabled: false, cached: false, kind: 0 };
         // SAFETY: writes `was` alone and flags of this thread.
         unsafe { said(forebay_autocast_enter(cuda, code(kind), &mut was))? };
-        Ok(Autocast { cuda, was: (was.enabled, was.kind), _thread: PhantomData })
+        Ok(Autocast { cuda, was, _thread: PhantomData })
     }
 }
 
 impl Drop for Autocast {
     fn drop(&mut self) {
-        let was = Was { enabled: self.was.0, kind: self.was.1 };
         // SAFETY: as in `begin`. An error has nobody left to tell.
-        let _ = unsafe { said(forebay_autocast_exit(self.cuda, &was)) };
+        let _ = unsafe { said(forebay_autocast_exit(self.cuda, &self.was)) };
     }
 }
 
@@ -163,24 +171,57 @@ pub fn backward(output: &Tensor, gradient: &Tensor) -> Result<()> {
     unsafe { said(forebay_backward(raw(output), raw(gradient))) }
 }
 
-/// What an update of an optimiser obeys.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Mask<'a> {
-    /// Gradients are this many times too large: one f32 on the device.
-    pub scale: Option<&'a Tensor>,
-    /// Nothing changes where it holds 1 and not 0: one f32 on the device.
-    pub found_inf: Option<&'a Tensor>,
+/// Frees the gradients of `tensors`, which are then as if no backward pass had been: the next one
+/// moves its own into their place, where zeros would be read and written to add them.
+pub fn forget(tensors: &[Tensor]) -> Result<()> {
+    // SAFETY: the list has as many live tensors as `n` says; a gradient that somebody else holds is
+    // counted there.
+    unsafe { said(forebay_forget(all(tensors).as_ptr(), tensors.len())) }
 }
 
-/// Sizes and strides agree: the fused kernels walk all lists by one index and check neither.
+/// Whether no two values of a tensor share a place and no place between them is left out.
+fn dense(size: &[i64], stride: &[i64]) -> bool {
+    let mut axes: Vec<_> = stride.iter().zip(size).filter(|(_, size)| **size != 1).collect();
+    axes.sort_unstable();
+    let mut next = 1;
+    axes.iter().all(|(stride, size)| {
+        let fits = **stride == next;
+        next *= **size;
+        fits
+    })
+}
+
+/// Type, sizes, device and strides agree, and no tensor has gaps: the fused kernels walk over all
+/// lists by one index and check nothing. The stride of an axis of one value says nothing.
 fn alike(lists: &[&[Tensor]]) -> Result<()> {
+    let same = |a: &Tensor, b: &Tensor| {
+        let size = a.size();
+        let strides = a.stride().into_iter().zip(b.stride()).zip(&size);
+        size == b.size()
+            && strides.into_iter().all(|((a, b), size)| a == b || *size == 1)
+            && a.device() == b.device()
+            && a.kind() == b.kind()
+            && dense(&size, &a.stride())
+    };
     let first = lists[0];
-    for list in &lists[1..] {
-        let same = |(a, b): (&Tensor, &Tensor)| {
-            a.size() == b.size() && a.stride() == b.stride() && a.device() == b.device()
-        };
-        if list.len() != first.len() || !first.iter().zip(*list).all(same) {
-            let text = "parameters, gradients and state of an optimiser are not laid out alike";
+    let all_same = |list: &&[Tensor]| {
+        list.len() == first.len() && first.iter().zip(*list).all(|(a, b)| same(a, b))
+    };
+    if !lists.iter().all(all_same) {
+        let text = "parameters, gradients and state of an optimiser are not laid out alike";
+        return Err(TchError::Shape(text.into()));
+    }
+    Ok(())
+}
+
+/// Each is one f32 without axes where `tensors` are: kernels read it through its address.
+fn one_f32<'a>(tensors: &[Tensor], ones: impl IntoIterator<Item = &'a Tensor>) -> Result<()> {
+    let device = tensors.first().map(Tensor::device);
+    for one in ones {
+        let there = device.is_none_or(|device| device == one.device());
+        if one.dim() != 0 || one.kind() != Kind::Float || !there {
+            let text =
+                "scales, flags and step counts are one f32 without axes, where gradients are";
             return Err(TchError::Shape(text.into()));
         }
     }
@@ -188,7 +229,8 @@ fn alike(lists: &[&[Tensor]]) -> Result<()> {
 }
 
 /// One step of SGD without dampening: `buffer = momentum * buffer + gradient`, from buffers of zero.
-/// `buffers` is empty where `momentum` is 0.
+/// `buffers` is empty where `momentum` is 0. Nothing changes where `found_inf`, one f32 on the
+/// device, holds 1 and not 0.
 #[allow(clippy::too_many_arguments)] // The formula's.
 pub fn sgd(
     parameters: &[Tensor],
@@ -198,13 +240,15 @@ pub fn sgd(
     momentum: f64,
     weight_decay: f64,
     nesterov: bool,
-    mask: Mask<'_>,
+    found_inf: Option<&Tensor>,
 ) -> Result<()> {
     alike(&[parameters, gradients])?;
     if momentum != 0.0 {
         alike(&[parameters, buffers])?;
     }
-    // SAFETY: the lists have as many live tensors as `n` says, laid out alike; libtorch checks types.
+    one_f32(parameters, found_inf)?;
+    // SAFETY: the lists have as many live tensors as `n` says, laid out alike, and the kernels read
+    // `found_inf` where it is.
     unsafe {
         said(forebay_sgd(
             all(parameters).as_ptr(),
@@ -215,8 +259,7 @@ pub fn sgd(
             momentum,
             weight_decay,
             nesterov,
-            maybe(mask.scale),
-            maybe(mask.found_inf),
+            maybe(found_inf),
         ))
     }
 }
@@ -236,7 +279,8 @@ pub struct AdamStep {
     pub weight_decay: f64,
 }
 
-/// One step of Adam or AdamW. `steps` hold one f32 a parameter, which step this is, from 1.
+/// One step of Adam or AdamW. `steps` hold one f32 a parameter, how many came before, and are raised.
+/// Nothing changes where `found_inf`, one f32 on the device, holds 1 and not 0.
 pub fn adam(
     parameters: &[Tensor],
     gradients: &[Tensor],
@@ -244,12 +288,13 @@ pub fn adam(
     second: &[Tensor],
     steps: &[Tensor],
     constants: AdamStep,
-    mask: Mask<'_>,
+    found_inf: Option<&Tensor>,
 ) -> Result<()> {
     alike(&[parameters, gradients, first, second])?;
-    if steps.len() != parameters.len() || steps.iter().any(|step| step.numel() != 1) {
-        return Err(TchError::Shape("one step count a parameter".into()));
+    if steps.len() != parameters.len() {
+        return Err(TchError::Shape("an optimiser has one step count a parameter".into()));
     }
+    one_f32(parameters, steps.iter().chain(found_inf))?;
     // SAFETY: as in `sgd`.
     unsafe {
         said(forebay_adam(
@@ -265,15 +310,25 @@ pub fn adam(
             constants.betas.1,
             constants.epsilon,
             constants.weight_decay,
-            maybe(mask.scale),
-            maybe(mask.found_inf),
+            maybe(found_inf),
         ))
     }
 }
 
-/// Multiplies `gradients` by `inverse` and sets `found_inf` to 1 where a value is not finite; both
+/// The L2 norm over all values of `tensors`, at least one, which are on one device: one f32 there.
+pub fn norm(tensors: &[Tensor]) -> Result<Tensor> {
+    let mut out = ptr::null_mut();
+    // SAFETY: as in `forget`; `out` is a new tensor where nothing went wrong.
+    unsafe {
+        said(forebay_norm(all(tensors).as_ptr(), tensors.len(), &mut out))?;
+        Ok(Tensor::from_ptr(out))
+    }
+}
+
+/// Multiplies `gradients` by `inverse` and sets `found_inf` to 1 where a value was not finite; both
 /// are one f32 on the device.
 pub fn unscale(gradients: &[Tensor], found_inf: &mut Tensor, inverse: &Tensor) -> Result<()> {
+    one_f32(gradients, [&*found_inf, inverse])?;
     // SAFETY: as in `sgd`; the kernel reads and writes each gradient in its own layout.
     unsafe {
         said(forebay_unscale(

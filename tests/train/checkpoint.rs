@@ -1,58 +1,194 @@
-//! What a run leaves behind.
+//! Checkpoints: what they hold, which are kept, and what becomes of damaged ones.
 
-use crate::train::checkpoint::{Meta, Store};
-use crate::train::resnet::Stem;
+use crate::train::checkpoint::{Checkpoint, Meta, Mode, Pick, Store, Tensors, find};
 use crate::{meta, model, seeded};
+use crate::train::resnet::Stem;
+use forebay::loader::Position;
 use safetensors::SafeTensors;
-use tch::Tensor;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tch::{Kind, Tensor};
+
+/// Names of what lies in `dir`, in order.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = dir.read_dir().unwrap().map(|e| e.unwrap().file_name());
+    let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn few() -> Tensors {
+    let weights = Tensor::arange(6, (Kind::Float, tch::Device::Cpu)).view((2, 3)).transpose(0, 1);
+    let steps = Tensor::from(7_i64);
+    let loss = Tensor::from(0.1_f64);
+    [("w".into(), weights), ("optimizer/step/w".into(), steps), ("meter/loss".into(), loss)].into()
+}
 
 #[test]
-fn a_checkpoint_holds_dense_weights_and_its_story() {
+fn a_checkpoint_gives_back_what_it_was_given() {
     let _turn = seeded(4);
-    let (variables, _) = model(Stem::Imagenet, 10);
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(&dir.path().join("new/run")).unwrap();
-    store.save(&variables.variables(), &meta()).unwrap();
-    let left: Vec<_> = store.last().parent().unwrap().read_dir().unwrap().collect();
-    assert_eq!(left.len(), 1, "nothing but the checkpoint is left: {left:?}");
+    let mut store = Store::open(&dir.path().join("new/run"), Mode::Max, 1, false).unwrap();
+    let (variables, _) = model(Stem::Imagenet, 10);
+    let mut tensors = few();
+    tensors.extend(variables.variables());
+    store.save(&tensors, &meta(1, 2, None), false).unwrap();
+    assert_eq!(names(&dir.path().join("new/run")), [Store::LAST], "nothing else is left");
 
-    let bytes = std::fs::read(store.last()).unwrap();
-    let file = SafeTensors::deserialize(&bytes).unwrap();
-    let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
-    let story = &header.metadata().as_ref().unwrap()[Meta::KEY];
-    assert_eq!(serde_json::from_str::<Meta>(story).unwrap(), meta());
-    let variables = variables.variables();
-    assert_eq!(file.len(), variables.len());
-    for (name, tensor) in variables {
-        let saved = file.tensor(&name).unwrap();
-        let shape: Vec<i64> = saved.shape().iter().map(|size| *size as i64).collect();
-        assert_eq!(shape, tensor.size(), "{name}");
-        let saved = Tensor::from_data_size(saved.data(), &shape, tensor.kind());
-        assert!(saved.equal(&tensor), "{name}");
+    let read = Checkpoint::read(&store.last()).unwrap();
+    assert_eq!(Meta { checksum: String::new(), ..read.meta.clone() }, meta(1, 2, None));
+    let back = read.tensors().unwrap();
+    assert!(back.keys().eq(tensors.keys()));
+    for (name, tensor) in &tensors {
+        assert!(back[name].kind() == tensor.kind() && back[name].equal(tensor), "{name}");
     }
+    // Other programs read it as any file of its kind, and the story as JSON.
+    let bytes = fs::read(store.last()).unwrap();
+    assert_eq!(SafeTensors::deserialize(&bytes).unwrap().len(), tensors.len());
+    let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+    let story: serde_json::Value =
+        serde_json::from_str(&header.metadata().as_ref().unwrap()[Meta::KEY]).unwrap();
+    assert_eq!((&story["epoch"], &story["step"]), (&1.into(), &2.into()));
+    // The same again is the same file.
+    store.save(&tensors, &meta(1, 2, None), false).unwrap();
+    assert_eq!(fs::read(store.last()).unwrap(), bytes);
+}
+
+#[test]
+fn the_best_are_kept_and_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path(), Mode::Max, 2, false).unwrap();
+    let mut save = |epoch, score| {
+        store.save(&few(), &meta(epoch, 0, Some(score)), true).unwrap();
+        (names(dir.path()), store.best().map(|(score, _)| score))
+    };
+    let named = |epoch: u32, score: &str| format!("epoch={epoch}-valid_acc={score}.safetensors");
+    let last = || Store::LAST.to_string();
+    assert_eq!(save(1, 0.5), (vec![named(1, "0.5000"), last()], Some(0.5)));
+    assert_eq!(save(2, 0.25).0, [named(1, "0.5000"), named(2, "0.2500"), last()]);
+    // The worst makes room; one that is not better, none.
+    assert_eq!(save(3, 0.75), (vec![named(1, "0.5000"), named(3, "0.7500"), last()], Some(0.75)));
+    assert_eq!(save(4, 0.5).0, [named(1, "0.5000"), named(3, "0.7500"), last()]);
+    assert_eq!(save(5, f64::NAN).0.len(), 3);
+    assert_eq!(Checkpoint::read(&dir.path().join(Store::LAST)).unwrap().meta.position.epoch, 5);
+
+    // A run that goes on knows them; one that begins would overwrite them.
+    let again = Store::open(dir.path(), Mode::Max, 2, true).unwrap();
+    assert_eq!(again.best().unwrap().0, 0.75);
+    let error = Store::open(dir.path(), Mode::Max, 2, false).unwrap_err().to_string();
+    assert!(error.contains("--resume last"), "{error}");
+}
+
+#[test]
+fn small_losses_are_the_best_and_none_may_be_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path(), Mode::Min, 1, false).unwrap();
+    for (epoch, score) in [(1, 0.5), (2, 0.25), (3, 0.75)] {
+        store.save(&few(), &meta(epoch, 0, Some(score)), true).unwrap();
+    }
+    assert_eq!(names(dir.path())[0], "epoch=2-valid_acc=0.2500.safetensors");
+
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path(), Mode::Max, 0, false).unwrap();
+    store.save(&few(), &meta(1, 0, Some(1.0)), true).unwrap();
+    assert_eq!(names(dir.path()), [Store::LAST]);
 }
 
 #[test]
 fn a_failed_save_keeps_the_checkpoint_before() {
-    let _turn = seeded(5);
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path()).unwrap();
-    std::fs::write(store.last(), "older").unwrap();
+    let mut store = Store::open(dir.path(), Mode::Max, 1, false).unwrap();
+    fs::write(store.last(), "older").unwrap();
     // A directory in the way of the temporary file, since root may write anywhere.
-    std::fs::create_dir(dir.path().join(".last.safetensors.partial")).unwrap();
-    let error = store.save(&Default::default(), &meta()).unwrap_err();
+    fs::create_dir(dir.path().join(".last.safetensors.partial")).unwrap();
+    let error = store.save(&few(), &meta(1, 2, None), false).unwrap_err();
     assert_eq!(error.path(), Some(store.last().as_path()));
-    assert_eq!(std::fs::read(store.last()).unwrap(), b"older");
+    assert_eq!(fs::read(store.last()).unwrap(), b"older");
 
-    let error = Store::open(&store.last()).unwrap_err().to_string();
+    let error = Store::open(&store.last(), Mode::Max, 1, false).unwrap_err().to_string();
     assert!(error.contains("cannot create the directory"), "{error}");
 }
 
+fn error(path: &Path) -> String {
+    Checkpoint::read(path).unwrap_err().to_string()
+}
+
 #[test]
-fn versions_count_up() {
+fn every_damage_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
-    for version in ["version_0", "version_1"] {
-        let store = Store::next_version(dir.path()).unwrap();
-        assert_eq!(store.last(), dir.path().join(version).join(Store::LAST));
+    let mut store = Store::open(dir.path(), Mode::Max, 1, false).unwrap();
+    store.save(&few(), &meta(1, 2, None), false).unwrap();
+    let whole = fs::read(store.last()).unwrap();
+    let path = dir.path().join("damaged.safetensors");
+    for length in 0..whole.len() {
+        fs::write(&path, &whole[..length]).unwrap();
+        let error = error(&path);
+        assert!(error.contains("damaged.safetensors: not a whole checkpoint"), "{length}: {error}");
     }
+    for place in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[place] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        assert!(Checkpoint::read(&path).is_err(), "a changed byte at {place}");
+    }
+
+    // Another program's file is another matter.
+    let bytes = safetensors::serialize(Vec::<(String, safetensors::tensor::TensorView<'_>)>::new(), None);
+    fs::write(&path, bytes.unwrap()).unwrap();
+    assert!(error(&path).contains("no checkpoint of forebay; --weights reads it"), "{}", error(&path));
+    assert!(error(&dir.path().join("none")).contains("cannot read"));
+}
+
+#[test]
+fn the_next_good_one_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path(), Mode::Max, 3, false).unwrap();
+    for (epoch, score) in [(1, 0.5), (2, 0.75), (3, 0.25)] {
+        store.save(&few(), &meta(epoch, 0, Some(score)), true).unwrap();
+    }
+    store.save(&few(), &meta(3, 1, None), false).unwrap();
+    let found = |pick| {
+        let (path, checkpoint, notes) = find(dir.path(), pick).unwrap();
+        let Position { epoch, step } = checkpoint.meta.position;
+        (path.file_name().unwrap().to_str().unwrap().to_string(), (epoch, step), notes)
+    };
+    let damage = |name: &str| {
+        let path: PathBuf = dir.path().join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes.pop();
+        fs::write(&path, bytes).unwrap();
+    };
+    assert_eq!(found(Pick::Last).1, (3, 1));
+    assert_eq!(found(Pick::Best(None)).1, (2, 0));
+    assert_eq!(found(Pick::Best(Some(Mode::Min))).1, (3, 0));
+
+    damage(Store::LAST);
+    damage("epoch=2-valid_acc=0.7500.safetensors");
+    let (name, position, notes) = found(Pick::Last);
+    assert_eq!((name.as_str(), position), ("epoch=3-valid_acc=0.2500.safetensors", (3, 0)));
+    assert!(notes.len() == 1 && notes[0].contains("last.safetensors: not a whole"), "{notes:?}");
+    let (_, position, notes) = found(Pick::Best(None));
+    assert_eq!((position, notes.len()), ((1, 0), 1));
+
+    damage("epoch=1-valid_acc=0.5000.safetensors");
+    damage("epoch=3-valid_acc=0.2500.safetensors");
+    let error = find(dir.path(), Pick::Last).unwrap_err().to_string();
+    assert!(error.contains("last.safetensors: not a whole checkpoint"), "{error}");
+}
+
+#[test]
+fn what_changes_the_weights_is_told() {
+    let before = meta(0, 0, None).conditions;
+    let mut now = before.clone();
+    let within = Position { epoch: 1, step: 2 };
+    assert!(now.compare(&before, within).unwrap().is_empty());
+    (now.torch_threads, now.processor) = (4, "another".into());
+    let notes = now.compare(&before, within).unwrap();
+    assert_eq!(notes, ["threads of libtorch: 2 before, 4 now", "processor: one before, another now"]);
+    // Where an epoch's batches are others, its middle means nothing.
+    now.batch_size = 16;
+    let error = now.compare(&before, within).unwrap_err().to_string();
+    assert!(error.contains("batch size 8, and this run has 16"), "{error}");
+    let end = Position { epoch: 1, step: 0 };
+    assert_eq!(now.compare(&before, end).unwrap().len(), 3);
 }

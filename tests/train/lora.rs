@@ -1,13 +1,11 @@
 //! Low-rank adapters: what learns, and that merging them changes nothing.
 
 use crate::train::lora::{self, Head};
-use crate::train::metrics::Meter;
 use crate::train::resnet::{Mode, ResNet18, Stem};
-use crate::train::step;
 use crate::{batch, model, seeded};
 use std::collections::BTreeMap;
+use tch::Tensor;
 use tch::nn::{Adam, OptimizerConfig, VarStore};
-use tch::{Device, Tensor};
 
 fn adapted(rank: i64, head: Head) -> (VarStore, ResNet18) {
     let (variables, mut model) = model(Stem::Imagenet, 10);
@@ -41,13 +39,14 @@ fn adapters_alone_learn_and_merge_into_plain_weights() {
     let mut optimizer = Adam::default().build(&variables, 1e-2).unwrap();
     let mut losses = Vec::new();
     for _ in 0..4 {
-        let mut meter = Meter::new(Device::Cpu).unwrap();
-        step::train(&model, &mut optimizer, &images, &labels, &mut meter).unwrap();
-        losses.push(meter.read().unwrap().loss);
+        let logits = model.forward(&images, Mode::Train).unwrap();
+        let loss = logits.cross_entropy_for_logits(&labels);
+        optimizer.backward_step(&loss);
+        losses.push(loss.double_value(&[]));
     }
     assert!(losses[3] < losses[0] / 2.0, "{losses:?}");
     let after = values(&variables);
-    assert!(lora::is_adapted(&after));
+    assert_eq!(lora::layers(&after).len(), 21);
     let changed = |name: &str| !after[name].equal(&before[name]);
     for name in after.keys() {
         let learns =
@@ -59,10 +58,9 @@ fn adapters_alone_learn_and_merge_into_plain_weights() {
     }
     assert_eq!(after["layer1.0.conv1.lora_a"].size(), [2, 64, 3, 3]);
     assert_eq!(after["layer1.0.conv1.lora_b"].size(), [64, 2, 1, 1]);
-    assert_eq!(after.keys().filter(|name| name.ends_with("lora_a")).count(), 21);
 
     let merged = lora::merge(after).unwrap();
-    assert!(!lora::is_adapted(&merged));
+    assert!(lora::layers(&merged).is_empty());
     let (plain_variables, plain) = crate::model(Stem::Imagenet, 10);
     for (name, variable) in plain_variables.variables() {
         tch::no_grad(|| variable.shallow_clone().copy_(&merged[&name]));

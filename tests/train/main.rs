@@ -2,19 +2,36 @@
 #![cfg(feature = "train")]
 
 mod checkpoint;
+mod config;
 mod device;
+mod log;
 mod lora;
 mod model;
+mod optimizer;
+mod pickling;
+mod plot;
+mod precision;
 mod program;
 mod recompute;
+mod resume;
+mod scaler;
+mod schedule;
 #[path = "../common/softgpu.rs"]
 mod softgpu;
+mod state_dict;
 #[path = "../../src/train/mod.rs"]
-#[allow(dead_code, unreachable_pub)] // Tests of parts use a part.
+#[allow(dead_code, unreachable_pub, unused_imports)] // Tests of parts use a part.
 mod train;
+mod weights;
 
-use crate::train::checkpoint::Meta;
+use crate::train::batch::Samples;
+use crate::train::checkpoint::{Conditions, Meta, Model};
+use crate::train::freeze::Unfreeze;
+use crate::train::learner::{Learner, Recipe};
+use crate::train::precision::Precision;
 use crate::train::resnet::{ResNet18, Stem};
+use crate::train::schedule::{Kind as RateKind, Plan, Scheduler};
+use forebay::loader::Position;
 use forebay::{error, loader, tensor};
 use std::sync::{Mutex, MutexGuard};
 use tch::nn::VarStore;
@@ -43,14 +60,66 @@ fn batch(samples: i64, classes: i64) -> (Tensor, Tensor) {
     (images, Tensor::arange(samples, (Kind::Int64, Device::Cpu)).remainder(classes))
 }
 
-fn meta() -> Meta {
-    Meta {
-        version: "0".into(),
-        epoch: 1,
-        step: 2,
-        seed: 3,
-        stem: Stem::Imagenet,
-        classes: 10,
-        torch_threads: 2,
+fn samples((images, labels): (Tensor, Tensor)) -> Samples {
+    let ids = (0..labels.size()[0]).collect();
+    Samples { images, labels, ids }
+}
+
+/// What a step does when nobody chooses otherwise.
+fn recipe() -> Recipe {
+    Recipe {
+        unfreeze: Unfreeze::Full,
+        freeze_norm: false,
+        optimizer: train::optimizer::Options::default(),
+        clip_norm: None,
+        precision: Precision::F32,
+        checkpoint_activations: false,
+        label_smoothing: 0.0,
+        test_flip: false,
     }
 }
+
+fn network(stem: Stem, classes: i64) -> Model {
+    Model { stem, classes, names: Vec::new(), lora: None }
+}
+
+fn learner(stem: Stem, classes: i64) -> Learner {
+    Learner::new(network(stem, classes), recipe(), None, Device::Cpu).unwrap().0
+}
+
+/// The story of a run after `epoch` epochs and `step` batches, rated `score`.
+fn meta(epoch: u32, step: usize, score: Option<f64>) -> Meta {
+    Meta {
+        version: "0".into(),
+        position: Position { epoch, step },
+        global_step: 12,
+        model: Model {
+            stem: Stem::Imagenet,
+            classes: 10,
+            names: vec!["a \"quoted\" \\ name".into()],
+            lora: None,
+        },
+        conditions: Conditions {
+            seed: 3,
+            batch_size: 8,
+            steps: 4,
+            samples: 32,
+            data: "0".into(),
+            torch_threads: 2,
+            processor: "one".into(),
+        },
+        schedule: Scheduler::new(PLAN).unwrap().state(),
+        early_stop: Default::default(),
+        score: score.map(|score| ("valid_acc".into(), score)),
+        config: "lr = 0.001\n".into(),
+        checksum: String::new(),
+    }
+}
+
+const PLAN: Plan = Plan {
+    kind: RateKind::Constant,
+    base_lr: 0.1,
+    warmup_steps: 0,
+    total_steps: 1,
+    steps_per_epoch: 1,
+};

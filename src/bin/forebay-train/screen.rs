@@ -1,21 +1,28 @@
 //! How far a run is, and what came of it.
 
 use crate::train::metrics::Metrics;
-use crate::train::run::{Epoch, Event, Step, Summary};
+use crate::train::run::{Epoch, Event, Log, Pass, Step, Summary};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// A bar on a terminal, now and then a plain line elsewhere; the lines of epochs on stdout.
 pub(crate) struct Screen {
     epochs: u32,
+    /// A plain line at every reading of the metrics, not only one in a while.
     every: bool,
+    quiet: bool,
     bar: ProgressBar,
     /// What computes.
     device: String,
     /// Of this pass, as last read.
-    metrics: Option<Metrics>,
+    log: Option<Log>,
+    /// Whether a line has yet to show it.
+    fresh: bool,
+    /// Of the last epoch.
+    last: Option<(Metrics, Option<Metrics>)>,
+    skipped: u64,
     last_line: Instant,
     start: Instant,
 }
@@ -24,41 +31,101 @@ impl Screen {
     /// Time between plain lines: rare enough for a log, often enough to see that it lives.
     const INTERVAL: Duration = Duration::from_secs(10);
 
-    /// `every`: a plain line at every reading of the metrics, not only one in a while.
-    pub(crate) fn new(epochs: u32, every: bool) -> Self {
-        let bar = ProgressBar::new(0);
+    /// With `every`, a plain line at every reading of the metrics; with `quiet`, no line but those of
+    /// epochs and the end.
+    pub(crate) fn new(epochs: u32, every: bool, quiet: bool) -> Self {
+        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(0) };
         let style = "{prefix} {wide_bar} {pos}/{len} {msg}";
         bar.set_style(ProgressStyle::with_template(style).expect("the template is right"));
         let now = Instant::now();
-        let device = String::new();
-        Screen { epochs, every, bar, device, metrics: None, last_line: now, start: now }
+        Screen {
+            epochs,
+            every,
+            quiet,
+            bar,
+            device: String::new(),
+            log: None,
+            fresh: false,
+            last: None,
+            skipped: 0,
+            last_line: now,
+            start: now,
+        }
     }
 
     /// Shows an event of the run.
-    pub(crate) fn show(&mut self, event: Event<'_>) {
+    pub(crate) fn show(&mut self, event: &Event<'_>) {
         match event {
-            Event::Start { parameters, classes, device, torch_threads } => {
-                self.device = device.to_string();
-                eprintln!(
-                    "ResNet-18 of {parameters} parameters for {classes} classes, on {device}; \
+            Event::Start { learning, parameters, model, device, torch_threads, resumed_at } => {
+                self.device = (*device).to_string();
+                let classes = model.classes;
+                let all = if learning == parameters {
+                    String::new()
+                } else {
+                    format!(", of which {learning} learn,")
+                };
+                self.tell(&format!(
+                    "ResNet-18 of {parameters} parameters{all} for {classes} classes, on {device}; \
                      libtorch has {torch_threads} threads"
-                );
+                ));
+                if let Some(step) = resumed_at {
+                    self.tell(&format!("going on after step {step}"));
+                }
             }
-            Event::Step(step) => self.step(step),
+            Event::Weights(report) => {
+                for line in report.to_string().lines() {
+                    self.note(line);
+                }
+            }
+            Event::Note(text) => self.note(text),
+            Event::Samples(..) => {}
+            Event::Batch(step) => self.step(step),
+            Event::Log(log) => self.log(log),
             Event::Epoch(epoch) => self.epoch(epoch),
         }
     }
 
-    fn step(&mut self, step: &Step) {
-        if step.step == 1 {
-            self.metrics = None;
+    /// A line that says something the user did not ask for.
+    pub(crate) fn note(&self, text: &str) {
+        self.bar.suspend(|| eprintln!("forebay: note: {text}"));
+    }
+
+    /// A line of how it goes.
+    fn tell(&self, text: &str) {
+        if !self.quiet {
+            self.bar.suspend(|| eprintln!("{text}"));
         }
-        self.metrics = step.metrics.or(self.metrics);
-        let pass = if step.validating { "validating" } else { "training" };
-        let pass = format!("epoch {}/{} {pass}", step.epoch, self.epochs);
+    }
+
+    fn log(&mut self, log: &Log) {
+        if let Some((skipped, scale)) = log.scaling {
+            if skipped > self.skipped {
+                let steps = skipped - self.skipped;
+                self.tell(&format!(
+                    "step {}: {steps} skipped, since gradients overflowed; the scale is {scale}",
+                    log.global_step
+                ));
+            }
+            self.skipped = skipped;
+        }
+        (self.log, self.fresh) = (Some(*log), true);
+    }
+
+    fn step(&mut self, step: &Step) {
+        if step.step == 1 && step.pass != Pass::Training {
+            self.log = None;
+        }
+        let pass = match step.pass {
+            Pass::Sanity => "looking at validation".to_string(),
+            Pass::Training => format!("epoch {}/{} training", step.epoch, self.epochs),
+            Pass::Validating => format!("epoch {}/{} validating", step.epoch, self.epochs),
+        };
+        // A reading comes before the batch at which it was made.
+        let fresh = std::mem::take(&mut self.fresh);
         let mut text = String::new();
-        if let Some(metrics) = &self.metrics {
-            text += &format!("loss {:.4} acc {:.4}, ", metrics.loss, metrics.accuracy);
+        if let Some(log) = &self.log {
+            let Metrics { loss, accuracy, .. } = log.epoch_metrics;
+            text += &format!("loss {loss:.4} acc {accuracy:.4}, ");
         }
         let (rate, waiting) = (step.times.rate(), step.times.waiting() * 100.0);
         text += &format!("{rate:.0} images/s, {waiting:.1}% waiting");
@@ -68,54 +135,77 @@ impl Screen {
             self.bar.set_prefix(pass);
             self.bar.set_message(text);
         } else if match self.every {
-            true => step.metrics.is_some(),
+            true => fresh,
             false => self.last_line.elapsed() >= Self::INTERVAL,
         } {
             self.last_line = Instant::now();
-            eprintln!("{pass} {}/{} {text}", step.step, step.steps);
+            self.tell(&format!("{pass} {}/{} {text}", step.step, step.steps));
         }
     }
 
-    fn epoch(&mut self, epoch: &Epoch) {
+    fn epoch(&mut self, epoch: &Epoch<'_>) {
         let mut line = format!(
             "epoch {}/{} train_loss={:.4} train_acc={:.4}",
             epoch.epoch, self.epochs, epoch.train.loss, epoch.train.accuracy
         );
-        if let Some(valid) = &epoch.valid {
-            line += &format!(" valid_loss={:.4} valid_acc={:.4}", valid.loss, valid.accuracy);
+        let valid = epoch.valid.map(|valid| valid.metrics);
+        let mut seconds = epoch.train_times.total;
+        if let Some(evaluation) = epoch.valid {
+            let Metrics { loss, accuracy, .. } = evaluation.metrics;
+            line += &format!(" valid_loss={loss:.4} valid_acc={accuracy:.4}");
+            seconds += evaluation.times.total;
         }
-        let (train, valid) = (&epoch.train_times, &epoch.valid_times);
+        let train = &epoch.train_times;
         line += &format!(
-            " seconds={:.2} train_seconds={:.2} wait_seconds={:.3} images_per_s={:.0}",
-            (train.total + valid.total).as_secs_f64(),
+            " lr={:.3e} seconds={:.2} train_seconds={:.2} wait_seconds={:.3} images_per_s={:.0}",
+            epoch.rate,
+            seconds.as_secs_f64(),
             train.total.as_secs_f64(),
             train.waited.as_secs_f64(),
             train.rate()
         );
         self.print(&line);
+        self.log = None;
+        self.last = Some((epoch.train, valid));
     }
 
-    /// Sums up; `saved` is where the weights are.
-    pub(crate) fn finish(&self, summary: &Summary, saved: &Path) {
-        let saved = saved.display();
+    /// Sums up. `files` are what the run left, each with what it is.
+    pub(crate) fn finish(&self, summary: &Summary, files: &[(String, PathBuf)]) {
+        let (epochs, times) = (summary.epochs, &summary.train_times);
         if let Some(step) = summary.stopped {
             let place = match step {
-                0 => format!("epoch {}", summary.epochs),
-                _ => format!("step {step} of epoch {}", summary.epochs + 1),
+                0 => format!("epoch {epochs}"),
+                _ => format!("step {step} of epoch {}", epochs + 1),
             };
-            self.print(&format!("stopped after {place}; saved {saved}"));
-            return;
+            self.print(&format!("stopped after {place}; --resume last goes on from there"));
+        } else if times.samples == 0 {
+            self.print(&format!(
+                "nothing left to do: {epochs} epochs are done{}",
+                if summary.stopped_early { ", and no improvement came" } else { "" }
+            ));
+        } else {
+            self.print(&format!(
+                "trained {epochs} epoch{} in {:.1} s on {}: {:.0} images/s, {:.2}% of the time \
+                 waiting for data{}",
+                if epochs == 1 { "" } else { "s" },
+                self.start.elapsed().as_secs_f64(),
+                self.device,
+                times.rate(),
+                times.waiting() * 100.0,
+                if summary.stopped_early { "; ended early, since nothing improved" } else { "" },
+            ));
         }
-        let (epochs, times) = (summary.epochs, &summary.train_times);
-        self.print(&format!(
-            "trained {epochs} epoch{} in {:.1} s on {}: {:.0} images/s, {:.2}% of the time waiting for \
-             data; saved {saved}",
-            if epochs == 1 { "" } else { "s" },
-            self.start.elapsed().as_secs_f64(),
-            self.device,
-            times.rate(),
-            times.waiting() * 100.0
-        ));
+        if let Some((train, valid)) = &self.last {
+            self.print("          loss     acc    top5");
+            for (name, metrics) in [("train", Some(train)), ("valid", valid.as_ref())] {
+                if let Some(Metrics { loss, accuracy, top5 }) = metrics {
+                    self.print(&format!("{name} {loss:8.4}  {accuracy:6.4}  {top5:6.4}"));
+                }
+            }
+        }
+        for (what, path) in files {
+            self.print(&format!("{what:<22} {}", path.display()));
+        }
     }
 
     /// A line on stdout, above the bar. When nobody reads it any more, training goes on.

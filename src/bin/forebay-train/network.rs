@@ -1,0 +1,54 @@
+//! A trained network out of a file, to be asked and no longer taught.
+
+use crate::train::checkpoint::{Checkpoint, Meta, Model, Tensors};
+use crate::train::device::Device;
+use crate::train::freeze::Unfreeze;
+use crate::train::learner::{Learner, Recipe};
+use crate::train::{optimizer, precision::Precision, state_dict, weights};
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+
+/// The network of a checkpoint or of a state dict at `path`, and the story of the first.
+pub(crate) fn open(
+    path: &Path,
+    device: &Device,
+    precision: Precision,
+    test_flip: bool,
+) -> Result<(Learner, Option<Meta>)> {
+    let (model, tensors, meta) = read(path)?;
+    let recipe = Recipe {
+        // Nothing learns; so little has state.
+        unfreeze: Unfreeze::Last,
+        freeze_norm: false,
+        optimizer: optimizer::Options::default(),
+        clip_norm: None,
+        precision,
+        checkpoint_activations: false,
+        label_smoothing: 0.0,
+        test_flip,
+    };
+    let (mut learner, _) = Learner::new(model, recipe, None, device.torch())?;
+    learner.load_weights(&tensors).with_context(|| path.display().to_string())?;
+    Ok((learner, meta))
+}
+
+fn read(path: &Path) -> Result<(Model, Tensors, Option<Meta>)> {
+    let error = match Checkpoint::read(path) {
+        Ok(checkpoint) => {
+            let tensors = checkpoint.tensors()?;
+            return Ok((checkpoint.meta.model.clone(), tensors, Some(checkpoint.meta)));
+        }
+        Err(error) => error,
+    };
+    // A checkpoint of ours that is damaged is none of another kind.
+    let Ok(tensors) = state_dict::read(path) else { bail!(error) };
+    let size = |name: &str| tensors.get(name).map(tch::Tensor::size);
+    let (Some(conv1), Some(head)) = (size("conv1.weight"), size("fc.weight")) else {
+        bail!("{}: no weights of a ResNet-18: conv1.weight or fc.weight is missing", path.display())
+    };
+    let Some(stem) = weights::stem(&conv1) else {
+        bail!("{}: conv1.weight has the shape {conv1:?}, which is no stem here", path.display())
+    };
+    let model = Model { stem, classes: head[0], names: Vec::new(), lora: None };
+    Ok((model, tensors, None))
+}

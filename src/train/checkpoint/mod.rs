@@ -1,0 +1,282 @@
+//! Checkpoints: safetensors files that hold all a run needs to go on to the bit.
+//!
+//! Weights have torchvision's names; the optimiser's, scaler's and meter's state lies beside them
+//! under names with a `/`. The rest is JSON in the file's metadata ([`Meta`]). A file appears whole or
+//! not at all, and a checksum over all of it tells a file that a disk or a copy damaged.
+
+mod store;
+
+pub use store::{Mode, Pick, Store, find};
+
+use super::early_stop;
+use super::resnet::Stem;
+use super::schedule;
+use super::torch;
+use crate::error::{Error, ErrorKind, Result};
+use crate::loader::Position;
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use tch::{Kind, TchError, Tensor};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Tensors by name.
+pub type Tensors = BTreeMap<String, Tensor>;
+
+/// What a checkpoint tells beside its tensors; the file's metadata holds it as JSON under
+/// [`Meta::KEY`]. One key, since the format keeps several in no order and the same run is to leave
+/// the same bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// The version of forebay that wrote it.
+    pub version: String,
+    /// Where the loader stood: epochs finished, and batches delivered of the next one. As many as
+    /// an epoch has: its training is done and its validation is not.
+    #[serde(flatten)]
+    pub position: Position,
+    /// Steps of the optimiser, those that a mask left without effect among them.
+    pub global_step: u64,
+    /// The network.
+    pub model: Model,
+    /// What has to be the same for the same weights to come out.
+    pub conditions: Conditions,
+    /// Where the schedule stands.
+    pub schedule: schedule::State,
+    /// Where the patience stands.
+    pub early_stop: early_stop::State,
+    /// The monitored metric after the last validation, with its name.
+    pub score: Option<(String, f64)>,
+    /// The run's settings, as the TOML text that `--config` takes.
+    pub config: String,
+    /// xxh3 of the file with 16 zeros in this place, in hexadecimal; filled in when it is written.
+    pub checksum: String,
+}
+
+/// What tells one network from another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Model {
+    /// Before the first residual block.
+    pub stem: Stem,
+    /// Logits.
+    pub classes: i64,
+    /// Names of the classes by label; empty where the data has none.
+    pub names: Vec<String>,
+    /// The adapters, where there are any.
+    pub lora: Option<Lora>,
+}
+
+/// What low-rank adapters there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lora {
+    /// Of each.
+    pub rank: i64,
+    /// The head has one, too; else it learns itself.
+    pub head: bool,
+}
+
+impl Model {
+    /// Whether the weights of one fit the other.
+    pub fn is_like(&self, other: &Model) -> bool {
+        (self.stem, self.classes, self.lora) == (other.stem, other.classes, other.lora)
+    }
+}
+
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stem = match self.stem {
+            Stem::Imagenet => "imagenet",
+            Stem::Cifar => "cifar",
+        };
+        write!(f, "a {stem} stem, {} classes", self.classes)?;
+        match self.lora {
+            Some(Lora { rank, head: true }) => write!(f, ", adapters of rank {rank}"),
+            Some(Lora { rank, head: false }) => write!(f, ", adapters of rank {rank} but for the head"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What the last bits of a run's weights follow from, beside its settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// The seed of weights, order and draws.
+    pub seed: u64,
+    /// Samples a batch.
+    pub batch_size: usize,
+    /// Batches an epoch.
+    pub steps: usize,
+    /// Training samples.
+    pub samples: u64,
+    /// xxh3 of the samples' names and labels, in hexadecimal.
+    pub data: String,
+    /// Threads of libtorch on the CPU.
+    pub torch_threads: i32,
+    /// What computes: the kind of processor, or the GPU.
+    pub processor: String,
+}
+
+impl Conditions {
+    /// What a run that goes on under `self` computes otherwise than one under `before`, a line each.
+    ///
+    /// # Errors
+    /// Where a position within an epoch of `before` means nothing here.
+    pub fn compare(&self, before: &Conditions, position: Position) -> Result<Vec<String>> {
+        let within = position.step > 0;
+        let mut notes = Vec::new();
+        let mut note = |what: &str, before: &dyn std::fmt::Display, now: &dyn std::fmt::Display| {
+            notes.push(format!("{what}: {before} before, {now} now"));
+        };
+        let order = [
+            ("seed", before.seed, self.seed),
+            ("batch size", before.batch_size as u64, self.batch_size as u64),
+            ("training samples", before.samples, self.samples),
+        ];
+        for (what, before, now) in order {
+            if before != now && within {
+                let text = format!(
+                    "the checkpoint stands at batch {} of an epoch with {what} {before}, and this \
+                     run has {now}; resume with the same, or from the end of an epoch",
+                    position.step
+                );
+                return Err(Error::new(ErrorKind::Data, text));
+            }
+            if before != now {
+                note(what, &before, &now);
+            }
+        }
+        if self.samples == before.samples && self.data != before.data {
+            note("names and labels of the samples", &before.data, &self.data);
+        }
+        if self.torch_threads != before.torch_threads {
+            note("threads of libtorch", &before.torch_threads, &self.torch_threads);
+        }
+        if self.processor != before.processor {
+            note("processor", &before.processor, &self.processor);
+        }
+        Ok(notes)
+    }
+}
+
+impl Meta {
+    /// The name of the entry in the file's metadata.
+    pub const KEY: &'static str = "forebay";
+}
+
+/// What stands in the checksum's place while it is computed.
+const NO_SUM: &str = "0000000000000000";
+
+/// A checkpoint's file in memory, found to be whole.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// Its story.
+    pub meta: Meta,
+    bytes: Vec<u8>,
+}
+
+impl Checkpoint {
+    /// Reads a checkpoint.
+    ///
+    /// # Errors
+    /// Says whether the file cannot be read, is cut, is damaged, or is another program's.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = fs::read(path).map_err(|e| Error::io("read", path, e))?;
+        Self::parse(bytes).map_err(|e| e.at_path(path))
+    }
+
+    fn parse(mut bytes: Vec<u8>) -> Result<Self> {
+        let damaged = |what: &dyn fmt::Display| {
+            Error::new(ErrorKind::Data, format!("not a whole checkpoint: {what}; take another"))
+        };
+        let (header, story) = SafeTensors::read_metadata(&bytes)
+            .map_err(|e| damaged(&format_args!("its header is damaged or cut ({e})")))?;
+        let story = story.metadata().as_ref().and_then(|all| all.get(Meta::KEY));
+        let story = story.ok_or_else(|| {
+            let text = "a safetensors file, but no checkpoint of forebay; --weights reads it";
+            Error::new(ErrorKind::Data, text)
+        })?;
+        let meta: Meta = serde_json::from_str(story)
+            .map_err(|e| damaged(&format_args!("its story is not this version's ({e})")))?;
+        let header = header.saturating_add(8).min(bytes.len());
+        let place = checksum_place(&bytes[..header]).ok_or_else(|| damaged(&"no checksum"))?;
+        bytes[place..place + NO_SUM.len()].copy_from_slice(NO_SUM.as_bytes());
+        if format!("{:016x}", xxh3_64(&bytes)) != meta.checksum {
+            return Err(damaged(&"its checksum is another"));
+        }
+        SafeTensors::deserialize(&bytes).map_err(|e| damaged(&e))?;
+        Ok(Checkpoint { meta, bytes })
+    }
+
+    /// Weights and state, on the CPU.
+    pub fn tensors(&self) -> Result<Tensors> {
+        let file = SafeTensors::deserialize(&self.bytes).map_err(format)?;
+        file.iter().map(|(name, view)| Ok((name.to_string(), load(&view)?))).collect()
+    }
+}
+
+/// The bytes of a checkpoint.
+fn serialize(tensors: &Tensors, meta: &Meta) -> Result<Vec<u8>> {
+    let parts = tensors
+        .iter()
+        .map(|(name, tensor)| Ok((name, dense(tensor).map_err(torch)?)))
+        .collect::<Result<Vec<_>>>()?;
+    let views = parts
+        .iter()
+        .map(|(name, (dtype, shape, bytes))| {
+            Ok((name, TensorView::new(*dtype, shape.clone(), bytes).map_err(format)?))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let meta = Meta { checksum: NO_SUM.to_string(), ..meta.clone() };
+    let meta = serde_json::to_string(&meta).map_err(format)?;
+    let meta = HashMap::from([(Meta::KEY.to_string(), meta)]);
+    let mut bytes = safetensors::serialize(views, Some(meta)).map_err(format)?;
+    let sum = format!("{:016x}", xxh3_64(&bytes));
+    let place = checksum_place(&bytes).expect("the story ends in its checksum");
+    bytes[place..place + sum.len()].copy_from_slice(sum.as_bytes());
+    Ok(bytes)
+}
+
+/// Where the digits of the checksum begin, as JSON within JSON shows them.
+fn checksum_place(header: &[u8]) -> Option<usize> {
+    const LABEL: &[u8] = br#"\"checksum\":\""#;
+    let found = memchr::memmem::rfind(header, LABEL)? + LABEL.len();
+    (found + NO_SUM.len() <= header.len()).then_some(found)
+}
+
+/// A tensor's type, shape and row-major bytes, wherever and in whatever order it lies.
+fn dense(tensor: &Tensor) -> Result<(Dtype, Vec<usize>, Vec<u8>), TchError> {
+    let tensor = tensor.f_to_device(tch::Device::Cpu)?.f_contiguous()?;
+    let (kind, dtype) = match tensor.f_kind()? {
+        Kind::Int64 => (Kind::Int64, Dtype::I64),
+        Kind::Int => (Kind::Int, Dtype::I32),
+        Kind::Double => (Kind::Double, Dtype::F64),
+        _ => (Kind::Float, Dtype::F32),
+    };
+    let tensor = tensor.f_to_kind(kind)?;
+    let mut bytes = vec![0; tensor.numel() * kind.elt_size_in_bytes()];
+    tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
+    Ok((dtype, tensor.size().iter().map(|size| *size as usize).collect(), bytes))
+}
+
+/// The tensor that [`dense`] was given, row-major, on the CPU.
+fn load(view: &TensorView<'_>) -> Result<Tensor> {
+    let kind = match view.dtype() {
+        Dtype::I64 => Kind::Int64,
+        Dtype::I32 => Kind::Int,
+        Dtype::F64 => Kind::Double,
+        Dtype::F32 => Kind::Float,
+        other => {
+            let text = format!("a checkpoint holds no values of type {other}");
+            return Err(Error::new(ErrorKind::Data, text));
+        }
+    };
+    let shape: Vec<i64> = view.shape().iter().map(|size| *size as i64).collect();
+    Tensor::f_from_data_size(view.data(), &shape, kind).map_err(torch)
+}
+
+fn format(error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Data, format!("cannot make a safetensors file: {error}"))
+}

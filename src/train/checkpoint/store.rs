@@ -1,0 +1,183 @@
+//! The directory in which a run's checkpoints are kept: the newest, and the best few.
+
+use super::super::file::{beside, replace};
+use super::{Checkpoint, Meta, Tensors, serialize};
+use crate::error::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Which values of a metric are better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Larger ones.
+    Max,
+    /// Smaller ones.
+    Min,
+}
+
+impl Mode {
+    /// Whether `a` is better than `b`; what is not a number is better than nothing.
+    pub fn better(self, a: f64, b: f64) -> bool {
+        match self {
+            Mode::Max => a > b || (b.is_nan() && !a.is_nan()),
+            Mode::Min => a < b || (b.is_nan() && !a.is_nan()),
+        }
+    }
+}
+
+/// A directory of checkpoints.
+#[derive(Debug)]
+pub struct Store {
+    dir: PathBuf,
+    mode: Mode,
+    top_k: usize,
+    /// What is kept by its score, the best first.
+    kept: Vec<(f64, PathBuf)>,
+}
+
+impl Store {
+    /// The name of the newest checkpoint.
+    pub const LAST: &'static str = "last.safetensors";
+
+    /// Makes `dir` where it is missing, and finds out now, not after an epoch, whether files can be
+    /// made in it. Where `resume`, checkpoints named by a score that lie there already count as kept;
+    /// else none may lie there.
+    pub fn open(dir: &Path, mode: Mode, top_k: usize, resume: bool) -> Result<Self> {
+        fs::create_dir_all(dir).map_err(|e| Error::io("create the directory", dir, e))?;
+        let probe = beside(&dir.join(Self::LAST));
+        File::create(&probe)
+            .and_then(|_| fs::remove_file(&probe))
+            .map_err(|e| Error::io("write to the directory", dir, e))?;
+        let mut store = Store { dir: dir.to_path_buf(), mode, top_k, kept: Vec::new() };
+        let scored = scored(dir)?;
+        if !resume && (!scored.is_empty() || store.last().exists()) {
+            let text = "holds a run's checkpoints: --resume last goes on with it; another --out \
+                        begins anew";
+            return Err(Error::new(ErrorKind::Data, text).at_path(dir));
+        }
+        store.kept = scored.into_iter().map(|(score, path, _)| (score, path)).collect();
+        store.rank();
+        Ok(store)
+    }
+
+    fn rank(&mut self) {
+        let mode = self.mode;
+        self.kept.sort_by(|(a, _), (b, _)| order(mode, *a, *b));
+    }
+
+    /// Where the newest checkpoint is.
+    pub fn last(&self) -> PathBuf {
+        self.dir.join(Self::LAST)
+    }
+
+    /// The checkpoint of the best score, with that.
+    pub fn best(&self) -> Option<(f64, &Path)> {
+        self.kept.first().map(|(score, path)| (*score, path.as_path()))
+    }
+
+    /// Replaces the newest checkpoint. Where `rated`, the story's score decides whether it is also
+    /// kept under a name that tells it, in place of the worst of the best few.
+    pub fn save(&mut self, tensors: &Tensors, meta: &Meta, rated: bool) -> Result<()> {
+        let bytes = serialize(tensors, meta).map_err(|e| e.at_path(self.last()))?;
+        if let (true, Some((name, score))) = (rated, &meta.score) {
+            let room = self.kept.len() < self.top_k;
+            let better = self.kept.last().is_some_and(|(worst, _)| self.mode.better(*score, *worst));
+            if room || (better && self.top_k > 0) {
+                let file = format!("epoch={}-{name}={score:.4}.safetensors", meta.position.epoch);
+                let path = self.dir.join(file);
+                replace(&path, |file| file.write_all(&bytes))?;
+                self.kept.retain(|(_, kept)| *kept != path);
+                self.kept.push((*score, path));
+                self.rank();
+            }
+        }
+        replace(&self.last(), |file| file.write_all(&bytes))?;
+        // Only now: until the new ones were safe, the old ones were.
+        for (_, path) in self.kept.drain(self.top_k.min(self.kept.len())..) {
+            fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
+        }
+        Ok(())
+    }
+}
+
+fn order(mode: Mode, a: f64, b: f64) -> Ordering {
+    match (mode.better(a, b), mode.better(b, a)) {
+        (true, _) => Ordering::Less,
+        (_, true) => Ordering::Greater,
+        _ => Ordering::Equal,
+    }
+}
+
+/// Checkpoints of `dir` that are named by a score, with it and the epochs they have behind them.
+fn scored(dir: &Path) -> Result<Vec<(f64, PathBuf, u32)>> {
+    let entries = fs::read_dir(dir).map_err(|e| Error::io("read the directory", dir, e))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|e| Error::io("read the directory", dir, e))?.path();
+        let parts = path.file_name().and_then(|name| name.to_str()).and_then(|name| {
+            let (epoch, score) = name.strip_prefix("epoch=")?.split_once('-')?;
+            let (_, score) = score.strip_suffix(".safetensors")?.rsplit_once('=')?;
+            Some((score.parse().ok()?, epoch.parse().ok()?))
+        });
+        if let Some((score, epoch)) = parts {
+            found.push((score, path, epoch));
+        }
+    }
+    // The directory's own order is nobody's; later ones win where scores are equal to four digits.
+    found.sort_by_key(|(_, _, epoch)| std::cmp::Reverse(*epoch));
+    Ok(found)
+}
+
+/// Which checkpoint of a directory a run goes on from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pick {
+    /// The newest.
+    Last,
+    /// The one of the best score; without a mode, losses are better when small, the rest when large.
+    Best(Option<Mode>),
+}
+
+/// Reads the checkpoint that `pick` means, and where that one is damaged the next good one. What
+/// was passed over comes with it, a line each.
+///
+/// # Errors
+/// Where none is good: what is wrong with the first.
+pub fn find(dir: &Path, pick: Pick) -> Result<(PathBuf, Checkpoint, Vec<String>)> {
+    let mut scored = scored(dir)?;
+    let last = dir.join(Store::LAST);
+    let mut candidates = Vec::new();
+    match pick {
+        Pick::Last => candidates.push(last),
+        Pick::Best(mode) => {
+            let is_loss = |(_, path, _): &(f64, PathBuf, u32)| {
+                path.file_name().is_some_and(|name| name.to_string_lossy().contains("_loss="))
+            };
+            let usual = if scored.iter().all(is_loss) { Mode::Min } else { Mode::Max };
+            let mode = mode.unwrap_or(usual);
+            scored.sort_by(|(a, ..), (b, ..)| order(mode, *a, *b));
+            if scored.is_empty() {
+                let text = "holds no checkpoint named by a score; --resume last takes the newest";
+                return Err(Error::new(ErrorKind::Data, text).at_path(dir));
+            }
+        }
+    }
+    candidates.extend(scored.into_iter().map(|(_, path, _)| path));
+    if let Pick::Best(_) = pick {
+        candidates.push(dir.join(Store::LAST));
+    }
+    let mut passed_over: Vec<Error> = Vec::new();
+    for path in candidates {
+        match Checkpoint::read(&path) {
+            Ok(checkpoint) => {
+                let notes = passed_over.iter().map(ToString::to_string).collect();
+                return Ok((path, checkpoint, notes));
+            }
+            Err(error) => passed_over.push(error),
+        }
+    }
+    Err(passed_over.swap_remove(0))
+}

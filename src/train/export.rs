@@ -1,0 +1,116 @@
+//! A state dict as torchvision has it, from a checkpoint or from any file of weights.
+
+use super::resnet::{ResNet18, Stem};
+use super::{file, state_dict, torch, weights};
+use crate::error::{Error, ErrorKind, Result};
+use safetensors::tensor::{Dtype, View};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::path::Path;
+use tch::nn::VarStore;
+use tch::{Device, Tensor};
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exported {
+    /// The model's stem.
+    pub stem: Stem,
+    /// The model's classes.
+    pub classes: i64,
+    /// Tensors in the file.
+    pub tensors: usize,
+}
+
+/// Reads `from` ([`state_dict::read`] says what it may be) and writes to `to` a safetensors file with
+/// exactly the names of torchvision's `resnet18().state_dict()`: row-major f32, and i64 counters,
+/// which are 0 where `from` has none. A file at `to` is replaced.
+///
+/// # Errors
+/// Those of reading and writing, and what is not one whole ResNet-18.
+pub fn export(from: &Path, to: &Path) -> Result<Exported> {
+    write(&state_dict::read(from)?, from, to)
+}
+
+/// As [`export`], of `tensors` that came from `from`.
+pub fn write(tensors: &BTreeMap<String, Tensor>, from: &Path, to: &Path) -> Result<Exported> {
+    let foreign = |text: String| Error::new(ErrorKind::Data, text).at_path(from);
+    let size = |name: &str| {
+        let tensor = tensors.get(name).ok_or_else(|| foreign(lacks(name)))?;
+        Ok(tensor.size())
+    };
+    let stem = weights::stem(&size("conv1.weight")?)
+        .ok_or_else(|| foreign("its first convolution is none of a ResNet-18's".into()))?;
+    let classes = match size("fc.weight")?[..] {
+        [classes @ 1..=MAX_CLASSES, 512] => classes,
+        _ => return Err(foreign("its head is none of a ResNet-18's".into())),
+    };
+    // Loaded into a model, they are held to its names and shapes and cast to its types.
+    let variables = VarStore::new(Device::Cpu);
+    ResNet18::new(&variables.root(), stem, classes).map_err(torch)?;
+    let report = weights::load(&variables, tensors).map_err(|e| e.at_path(from))?;
+    if !report.missing.is_empty() {
+        return Err(foreign(lacks(&weights::some(&report.missing))));
+    }
+    if !report.unexpected.is_empty() {
+        let names = weights::some(&report.unexpected);
+        return Err(foreign(format!("a plain ResNet-18 does not have {names}")));
+    }
+    let variables = variables.variables();
+    let bytes = serialize(&variables).map_err(|e| e.at_path(to))?;
+    file::replace(to, |file| file.write_all(&bytes))?;
+    Ok(Exported { stem, classes, tensors: variables.len() })
+}
+
+/// As `--classes` allows.
+const MAX_CLASSES: i64 = 100_000;
+
+fn lacks(names: &str) -> String {
+    format!("not a whole ResNet-18: it lacks {names}")
+}
+
+fn serialize(variables: &HashMap<String, Tensor>) -> Result<Vec<u8>> {
+    let dense = variables.iter().map(|(name, tensor)| Ok((name, Dense::of(tensor)?)));
+    let dense = dense.collect::<Result<Vec<_>, _>>().map_err(torch)?;
+    // What transformers and others look for before they take it for PyTorch's.
+    let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
+    safetensors::serialize(dense, Some(metadata))
+        .map_err(|e| Error::new(ErrorKind::Data, format!("cannot make a safetensors file: {e}")))
+}
+
+/// A tensor's type, shape and row-major bytes, whatever order it lies in.
+struct Dense {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Dense {
+    fn of(tensor: &Tensor) -> Result<Self, tch::TchError> {
+        let tensor = tensor.f_contiguous()?;
+        let kind = tensor.f_kind()?;
+        let dtype = if kind == tch::Kind::Int64 { Dtype::I64 } else { Dtype::F32 };
+        let mut bytes = vec![0; tensor.numel() * kind.elt_size_in_bytes()];
+        tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
+        let shape = tensor.size().iter().map(|size| *size as usize).collect();
+        Ok(Dense { dtype, shape, bytes })
+    }
+}
+
+impl View for Dense {
+    fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&self.bytes)
+    }
+
+    fn data_len(&self) -> usize {
+        self.bytes.len()
+    }
+}

@@ -1,0 +1,122 @@
+//! Runs that were ended and go on: the same weights to the bit as of one that was left alone.
+
+use crate::program::{command, complaint, good, last, run, same, shapes, told};
+use crate::train::checkpoint::Tensors;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+use tempfile::TempDir;
+
+/// Two epochs of 7 batches, the last of them short, two of which make a step. All that has a state:
+/// momentum, a plateau, patience.
+const RUN: &str = "--epochs 2 --batch-size 8 --accumulate 1:2 --torch-threads 1 --seed 5 \
+                   --schedule plateau --plateau-patience 0 --early-stop valid_loss --log-every 1 \
+                   --save-every 1 --no-sanity";
+
+fn left_alone(data: &TempDir) -> (String, Tensors) {
+    let stdout = good(run(data, &format!("{RUN} --out alone")));
+    (stdout, last(&data.path().join("alone")).1)
+}
+
+/// Starts a run in `out`, and kills it without warning once `stderr` has a line with `text`.
+fn kill_at(data: &Path, args: &str, text: &str, signal: Signal) {
+    let mut child = command(data, args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let found = lines.by_ref().find(|line| line.contains(text));
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    let rest: Vec<_> = lines.collect();
+    assert!(found.is_some(), "no line with {text}: {rest:?}");
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_killed_run_goes_on_to_the_same_weights() {
+    let data = shapes(53, 11);
+    let (told_alone, alone) = left_alone(&data);
+    // In the first epoch's first and last step, and in the second; then the same run twice.
+    let kills = [vec!["1/2 training 2/7"], vec!["1/2 training 7/7"], vec!["1/2 training 4/7", "2/2 training 6/7"]];
+    for (place, moments) in kills.iter().enumerate() {
+        let out = format!("killed-{place}");
+        kill_at(data.path(), &format!("{RUN} --out {out}"), moments[0], Signal::KILL);
+        for moment in &moments[1..] {
+            // Settings come from the checkpoint.
+            let resume = format!("--resume last --out {out}");
+            kill_at(data.path(), &resume, moment, Signal::KILL);
+        }
+        let stdout = good(run(&data, &format!("--resume last --out {out}")));
+        assert!(same(&last(&data.path().join(&out)).1, &alone), "{moments:?}");
+        // The curve is that of the whole epoch, and metrics.csv has each step once.
+        let line = |text: &str| {
+            let line = text.lines().find(|line| line.starts_with("epoch 2/2")).unwrap();
+            ["train_loss", "train_acc", "valid_loss", "lr"].map(|key| told(line, key).to_string())
+        };
+        assert_eq!(line(&stdout), line(&told_alone));
+        let steps = |out: &str| {
+            let text = fs::read_to_string(data.path().join(out).join("metrics.csv")).unwrap();
+            let columns = text.lines().skip(1).map(|line| line.split(',').take(6).collect::<Vec<_>>().join(","));
+            columns.collect::<Vec<_>>()
+        };
+        assert_eq!(steps(&out), steps("alone"), "{moments:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_validation_comes_first_when_the_run_goes_on() {
+    let data = shapes(24, 200);
+    let settings = "--epochs 1 --batch-size 8 --torch-threads 1 --seed 5 --log-every 1 --no-sanity";
+    let alone = good(run(&data, &format!("{settings} --out alone")));
+    let args = format!("{settings} --out stopped");
+    kill_at(data.path(), &args, "1/1 training 3/3", Signal::INT);
+    let (meta, _) = last(&data.path().join("stopped"));
+    let stdout = good(run(&data, "--resume last --out stopped"));
+    if meta.position.epoch == 0 {
+        assert_eq!(meta.position.step, 3);
+        let scores = |text: &str| {
+            let line = text.lines().find(|line| line.starts_with("epoch 1/1")).unwrap();
+            ["train_loss", "valid_loss", "valid_acc"].map(|key| told(line, key).to_string())
+        };
+        assert_eq!(scores(&stdout), scores(&alone));
+    }
+    let last = |out: &str| last(&data.path().join(out)).1;
+    assert!(same(&last("stopped"), &last("alone")));
+    // And again: there is nothing to do.
+    let stdout = good(run(&data, "--resume last --out stopped"));
+    assert!(stdout.starts_with("nothing left to do: 1 epochs are done"), "{stdout}");
+}
+
+#[test]
+fn what_cannot_go_on_is_told() {
+    let data = shapes(16, 4);
+    let out = "--batch-size 8 --torch-threads 1 --save-every 1 --log-every 1";
+    good(run(&data, &format!("{out} --out run")));
+    let last = data.path().join("run/checkpoints/last.safetensors");
+    let whole = fs::read(&last).unwrap();
+
+    // Another thread count: aloud, and on.
+    let output = run(&data, "--resume last --out run --epochs 2 --torch-threads 2");
+    let stderr = String::from_utf8(output.stderr.clone()).unwrap();
+    good(output);
+    assert!(stderr.contains("threads of libtorch: 1 before, 2 now"), "{stderr}");
+
+    // Another network.
+    let (_, line) = complaint(run(&data, "--resume last --out run --stem cifar"));
+    assert!(line.contains("imagenet stem") && line.contains("cifar stem"), "{line}");
+
+    // A damaged one: the next good one, aloud; by its name, an error that names the good one.
+    fs::write(&last, &whole[..whole.len() / 2]).unwrap();
+    let output = run(&data, "--resume last --out run --epochs 3");
+    let stderr = String::from_utf8(output.stderr.clone()).unwrap();
+    good(output);
+    assert!(stderr.contains("passed over") && stderr.contains("last.safetensors: not a whole"), "{stderr}");
+    fs::write(&last, &whole[..whole.len() / 2]).unwrap();
+    let (_, line) = complaint(run(&data, "--resume run/checkpoints/last.safetensors"));
+    assert!(line.contains("the next good one is run/checkpoints/epoch="), "{line}");
+
+    // No run at all.
+    let (_, line) = complaint(run(&data, "--resume last"));
+    assert!(line.contains("no run in runs/resnet18 to go on with"), "{line}");
+    let (_, line) = complaint(run(&data, "--resume best --out none"));
+    assert!(line.contains("none/checkpoints: cannot read"), "{line}");
+}
