@@ -4,10 +4,11 @@ use super::resnet::{ResNet18, Stem};
 use super::state_dict::{self, safe};
 use super::{file, torch, weights};
 use crate::error::{Error, ErrorKind, Result};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
-use tch::Device;
 use tch::nn::VarStore;
+use tch::{Device, Tensor};
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +28,11 @@ pub struct Exported {
 /// # Errors
 /// Those of reading and writing, and what is not one whole ResNet-18.
 pub fn export(from: &Path, to: &Path) -> Result<Exported> {
-    let tensors = state_dict::read(from)?;
+    write(&state_dict::read(from)?, from, to)
+}
+
+/// As [`export`], of `tensors` that came from `from`.
+pub fn write(tensors: &BTreeMap<String, Tensor>, from: &Path, to: &Path) -> Result<Exported> {
     let foreign = |text: String| Error::new(ErrorKind::Data, text).at_path(from);
     let size = |name: &str| {
         let tensor = tensors.get(name).ok_or_else(|| foreign(lacks(name)))?;
@@ -42,7 +47,7 @@ pub fn export(from: &Path, to: &Path) -> Result<Exported> {
     // Loaded into a model, they are held to its names and shapes and cast to its types.
     let variables = VarStore::new(Device::Cpu);
     ResNet18::new(&variables.root(), stem, classes).map_err(torch)?;
-    let report = weights::load(&variables, &tensors).map_err(|e| e.at_path(from))?;
+    let report = weights::load(&variables, tensors).map_err(|e| e.at_path(from))?;
     if !report.missing.is_empty() {
         return Err(foreign(lacks(&weights::some(&report.missing))));
     }
