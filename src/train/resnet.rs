@@ -126,6 +126,7 @@ impl Segment {
 }
 
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // Eight of ten are the large one.
 enum Part {
     Stem {
         unit: Unit,
