@@ -33,7 +33,7 @@ mod training;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use forebay::error;
-use forebay::{letters, loader, tensor};
+use forebay::{loader, tensor};
 use status::{report, usage};
 use std::env;
 use std::ffi::OsString;
@@ -97,7 +97,7 @@ fn run(arguments: &[OsString]) -> anyhow::Result<Verdict> {
         Subcommands::Eval(args) => eval::run(&args).map(|()| Verdict::Done),
         Subcommands::Predict(args) => predict::run(&args),
         Subcommands::ExportWeights(args) => export_weights::run(&args).map(|()| Verdict::Done),
-        //ML
+//ML
         Subcommands::PlotLr(args) => plot_lr::run(&args).map(|()| Verdict::Done),
     }
 }
