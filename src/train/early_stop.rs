@@ -27,19 +27,20 @@ pub struct State {
 }
 
 impl EarlyStop {
-    /// Takes in the metric after an epoch; whether the run is to end. A value that is not a number
-    /// ends it, since no later one will be better.
+    /// Takes in the metric after an epoch; whether the run is to end. A value that is not finite ends
+    /// it, since no later one will be better.
     pub fn end_epoch(&self, state: &mut State, value: f64) -> bool {
         let delta = match self.mode {
             Mode::Max => self.min_delta,
             Mode::Min => -self.min_delta,
         };
-        if state.best.is_none_or(|best| self.mode.better(value - delta, best)) {
+        if value.is_finite() && state.best.is_none_or(|best| self.mode.better(value - delta, best))
+        {
             *state = State { best: Some(value), waited: 0 };
         } else {
             state.waited += 1;
         }
-        value.is_nan() || state.waited >= self.patience
+        !value.is_finite() || state.waited >= self.patience
     }
 }
 
@@ -62,5 +63,6 @@ mod tests {
         assert_eq!(epochs(Mode::Max, 2, 0.1, &[0.5, 0.55, 0.65]), None);
         assert_eq!(epochs(Mode::Min, 1, 0.0, &[2.0, 1.0, 0.5, 0.5]), Some(4));
         assert_eq!(epochs(Mode::Min, 5, 0.0, &[2.0, f64::NAN]), Some(2));
+        assert_eq!(epochs(Mode::Min, 5, 0.0, &[f64::INFINITY, 1.0]), Some(1));
     }
 }

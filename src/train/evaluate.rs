@@ -72,8 +72,7 @@ pub fn evaluate(
         }
     }
     let metrics = meter.read().map_err(torch)?.metrics();
-    let (confusion, mistakes) =
-        (confusion.read().map_err(torch)?, worst.read().map_err(torch)?);
+    let (confusion, mistakes) = (confusion.read().map_err(torch)?, worst.read().map_err(torch)?);
     Ok(Some(Evaluation { metrics, confusion, mistakes, times: clock.read() }))
 }
 

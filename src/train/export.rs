@@ -1,11 +1,10 @@
 //! A state dict as torchvision has it, from a checkpoint or from any file of weights.
 
 use super::resnet::{ResNet18, Stem};
-use super::{file, state_dict, torch, weights};
+use super::state_dict::{self, safe};
+use super::{file, torch, weights};
 use crate::error::{Error, ErrorKind, Result};
-use safetensors::tensor::{Dtype, View};
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use tch::nn::VarStore;
@@ -57,7 +56,8 @@ pub fn write(tensors: &BTreeMap<String, Tensor>, from: &Path, to: &Path) -> Resu
         return Err(foreign(format!("a plain ResNet-18 does not have {names}")));
     }
     let variables = variables.variables();
-    let bytes = serialize(&variables).map_err(|e| e.at_path(to))?;
+    // What transformers and others look for before they take it for PyTorch's.
+    let bytes = safe::write(variables.iter(), ("format", "pt")).map_err(|e| e.at_path(to))?;
     file::replace(to, |file| file.write_all(&bytes))?;
     Ok(Exported { stem, classes, tensors: variables.len() })
 }
@@ -67,50 +67,4 @@ const MAX_CLASSES: i64 = 100_000;
 
 fn lacks(names: &str) -> String {
     format!("not a whole ResNet-18: it lacks {names}")
-}
-
-fn serialize(variables: &HashMap<String, Tensor>) -> Result<Vec<u8>> {
-    let dense = variables.iter().map(|(name, tensor)| Ok((name, Dense::of(tensor)?)));
-    let dense = dense.collect::<Result<Vec<_>, _>>().map_err(torch)?;
-    // What transformers and others look for before they take it for PyTorch's.
-    let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
-    safetensors::serialize(dense, Some(metadata))
-        .map_err(|e| Error::new(ErrorKind::Data, format!("cannot make a safetensors file: {e}")))
-}
-
-/// A tensor's type, shape and row-major bytes, whatever order it lies in.
-struct Dense {
-    dtype: Dtype,
-    shape: Vec<usize>,
-    bytes: Vec<u8>,
-}
-
-impl Dense {
-    fn of(tensor: &Tensor) -> Result<Self, tch::TchError> {
-        let tensor = tensor.f_contiguous()?;
-        let kind = tensor.f_kind()?;
-        let dtype = if kind == tch::Kind::Int64 { Dtype::I64 } else { Dtype::F32 };
-        let mut bytes = vec![0; tensor.numel() * kind.elt_size_in_bytes()];
-        tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
-        let shape = tensor.size().iter().map(|size| *size as usize).collect();
-        Ok(Dense { dtype, shape, bytes })
-    }
-}
-
-impl View for Dense {
-    fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&self.bytes)
-    }
-
-    fn data_len(&self) -> usize {
-        self.bytes.len()
-    }
 }

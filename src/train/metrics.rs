@@ -32,11 +32,7 @@ impl Sums {
     pub fn metrics(self) -> Metrics {
         let samples = self.samples as f64;
         let share = |count: i64| count as f64 / samples;
-        Metrics {
-            loss: self.loss / samples,
-            accuracy: share(self.right),
-            top5: share(self.top5),
-        }
+        Metrics { loss: self.loss / samples, accuracy: share(self.right), top5: share(self.top5) }
     }
 }
 

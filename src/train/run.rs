@@ -491,6 +491,7 @@ pub fn run(
         };
         run.position = Position { epoch: number, step: 0 };
         run.meter = Meter::new(device).map_err(torch)?;
+        let score = score.filter(|score| score.is_finite());
         run.save(score.map(|score| (options.monitor.to_string(), score)))?;
         summary.epochs = number;
         tell(Event::Epoch(&Epoch {

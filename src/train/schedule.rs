@@ -59,18 +59,18 @@ pub struct Plan {
     pub warmup_steps: u64,
     /// Steps of the run, at least 1. Later ones have the last rate.
     pub total_steps: u64,
-    /// Steps of an epoch, at least 1.
-    pub steps_per_epoch: u64,
 }
 
-/// What the plateau has seen. The other kinds have no history.
+/// What does not follow from the number of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// The base rate as reduced so far.
+    /// Epochs that ended.
+    pub epochs: u64,
+    /// Plateau: the base rate as reduced so far.
     pub rate: f64,
-    /// The best value of the metric so far.
+    /// Plateau: the best value of the metric so far.
     pub best: Option<f64>,
-    /// Epochs since it or since the last reduction.
+    /// Plateau: epochs since it or since the last reduction.
     pub bad_epochs: u64,
 }
 
@@ -88,13 +88,13 @@ impl Scheduler {
     /// A number of the plan that is out of its range.
     pub fn new(plan: Plan) -> Result<Self> {
         check(&plan)?;
-        let state = State { rate: plan.base_lr, best: None, bad_epochs: 0 };
+        let state = State { epochs: 0, rate: plan.base_lr, best: None, bad_epochs: 0 };
         Ok(Scheduler { plan, state })
     }
 
     /// The rate of `step`, counted from 0.
     pub fn rate(&self, step: u64) -> f64 {
-        let Plan { kind, base_lr, warmup_steps, total_steps, steps_per_epoch } = self.plan;
+        let Plan { kind, base_lr, warmup_steps, total_steps } = self.plan;
         let warm_up = ((step as f64 + 1.0) / warmup_steps.max(1) as f64).min(1.0);
         match kind {
             Kind::Constant => warm_up * base_lr,
@@ -108,7 +108,8 @@ impl Scheduler {
                 self.cycle(step, pct_start, [first, base_lr, first / final_div_factor])
             }
             Kind::Step { every_epochs, gamma } => {
-                let drops = step.min(total_steps - 1) / steps_per_epoch / every_epochs;
+                // An epoch's steps are not always as many: batches may be accumulated by epoch.
+                let drops = self.state.epochs / every_epochs;
                 warm_up * base_lr * gamma.powf(drops as f64)
             }
             Kind::Plateau { .. } => warm_up * self.state.rate,
@@ -145,14 +146,15 @@ impl Scheduler {
         /// PyTorch's: a reduction by less is left out.
         const LEAST: f64 = 1e-8;
 
+        self.state.epochs += 1;
         let Kind::Plateau { factor, patience, threshold, min_lr } = self.plan.kind else { return };
         let Some(value) = monitored else { return };
-        let State { rate, best, bad_epochs } = &mut self.state;
+        let State { rate, best, bad_epochs, .. } = &mut self.state;
         let better = match maximize {
             true => value > best.unwrap_or(f64::NEG_INFINITY) * (1.0 + threshold),
             false => value < best.unwrap_or(f64::INFINITY) * (1.0 - threshold),
         };
-        if better {
+        if better && value.is_finite() {
             (*best, *bad_epochs) = (Some(value), 0);
             return;
         }
@@ -197,10 +199,7 @@ fn check(plan: &Plan) -> Result<()> {
     };
     let base = plan.base_lr;
     within("the learning rate", base, base >= 0.0, "at least 0")?;
-    let counts = [("total_steps", plan.total_steps), ("steps_per_epoch", plan.steps_per_epoch)];
-    for (what, count) in counts {
-        within(what, count as f64, count > 0, "at least 1")?;
-    }
+    within("total_steps", plan.total_steps as f64, plan.total_steps > 0, "at least 1")?;
     let lowest = |rate: f64| {
         let range = format!("within 0 and the learning rate, {base}");
         within("min_lr", rate, (0.0..=base).contains(&rate), &range)

@@ -1,8 +1,8 @@
 //! Checkpoints: what they hold, which are kept, and what becomes of damaged ones.
 
 use crate::train::checkpoint::{Checkpoint, Meta, Mode, Pick, Store, Tensors, find};
-use crate::{meta, model, seeded};
 use crate::train::resnet::Stem;
+use crate::{meta, model, seeded};
 use forebay::loader::Position;
 use safetensors::SafeTensors;
 use std::fs;
@@ -58,19 +58,23 @@ fn a_checkpoint_gives_back_what_it_was_given() {
 fn the_best_are_kept_and_the_last() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = Store::open(dir.path(), Mode::Max, 2, false).unwrap();
-    let mut save = |epoch, score| {
+    let save = |store: &mut Store, epoch, score| {
         store.save(&few(), &meta(epoch, 0, Some(score)), true).unwrap();
         (names(dir.path()), store.best().map(|(score, _)| score))
     };
     let named = |epoch: u32, score: &str| format!("epoch={epoch}-valid_acc={score}.safetensors");
     let last = || Store::LAST.to_string();
-    assert_eq!(save(1, 0.5), (vec![named(1, "0.5000"), last()], Some(0.5)));
-    assert_eq!(save(2, 0.25).0, [named(1, "0.5000"), named(2, "0.2500"), last()]);
+    assert_eq!(save(&mut store, 1, 0.5), (vec![named(1, "0.5000"), last()], Some(0.5)));
+    assert_eq!(save(&mut store, 2, 0.25).0, [named(1, "0.5000"), named(2, "0.2500"), last()]);
     // The worst makes room; one that is not better, none.
-    assert_eq!(save(3, 0.75), (vec![named(1, "0.5000"), named(3, "0.7500"), last()], Some(0.75)));
-    assert_eq!(save(4, 0.5).0, [named(1, "0.5000"), named(3, "0.7500"), last()]);
-    assert_eq!(save(5, f64::NAN).0.len(), 3);
-    assert_eq!(Checkpoint::read(&dir.path().join(Store::LAST)).unwrap().meta.position.epoch, 5);
+    assert_eq!(
+        save(&mut store, 3, 0.75),
+        (vec![named(1, "0.5000"), named(3, "0.7500"), last()], Some(0.75))
+    );
+    assert_eq!(save(&mut store, 4, 0.5).0, [named(1, "0.5000"), named(3, "0.7500"), last()]);
+    assert_eq!(Checkpoint::read(&dir.path().join(Store::LAST)).unwrap().meta.position.epoch, 4);
+    let error = store.save(&few(), &meta(5, 0, Some(f64::NAN)), true).unwrap_err().to_string();
+    assert!(error.contains("cannot make a checkpoint"), "{error}");
 
     // A run that goes on knows them; one that begins would overwrite them.
     let again = Store::open(dir.path(), Mode::Max, 2, true).unwrap();
@@ -133,9 +137,14 @@ fn every_damage_is_noticed() {
     }
 
     // Another program's file is another matter.
-    let bytes = safetensors::serialize(Vec::<(String, safetensors::tensor::TensorView<'_>)>::new(), None);
+    let bytes =
+        safetensors::serialize(Vec::<(String, safetensors::tensor::TensorView<'_>)>::new(), None);
     fs::write(&path, bytes.unwrap()).unwrap();
-    assert!(error(&path).contains("no checkpoint of forebay; --weights reads it"), "{}", error(&path));
+    assert!(
+        error(&path).contains("no checkpoint of forebay; --weights reads it"),
+        "{}",
+        error(&path)
+    );
     assert!(error(&dir.path().join("none")).contains("cannot read"));
 }
 
@@ -184,7 +193,10 @@ fn what_changes_the_weights_is_told() {
     assert!(now.compare(&before, within).unwrap().is_empty());
     (now.torch_threads, now.processor) = (4, "another".into());
     let notes = now.compare(&before, within).unwrap();
-    assert_eq!(notes, ["threads of libtorch: 2 before, 4 now", "processor: one before, another now"]);
+    assert_eq!(
+        notes,
+        ["threads of libtorch: 2 before, 4 now", "processor: one before, another now"]
+    );
     // Where an epoch's batches are others, its middle means nothing.
     now.batch_size = 16;
     let error = now.compare(&before, within).unwrap_err().to_string();

@@ -12,7 +12,8 @@ fn settings(data: &tempfile::TempDir, args: &str) -> toml::Table {
 fn flags_win_over_files_and_files_over_recipes() {
     let data = shapes(2, 0);
     let file = data.path().join("run.toml");
-    fs::write(&file, "preset = \"warmup-cosine\"\nlr = 0.5\nbatch-size = 64\ntf32 = true\n").unwrap();
+    fs::write(&file, "preset = \"warmup-cosine\"\nlr = 0.5\nbatch-size = 64\ntf32 = true\n")
+        .unwrap();
     let got = settings(&data, "--config run.toml --batch-size 32 --tf32=false");
     let value = |key: &str| got[key].to_string();
     // From the recipe, from the recipe's recipe, the file, flags, and the default.

@@ -11,9 +11,16 @@ struct Numbers {
 
 #[derive(Deserialize)]
 struct ByStep {
-    plan: Plan,
+    plan: WithEpochs,
     rates: Vec<f64>,
     momenta: Option<Vec<f64>>,
+}
+
+#[derive(Deserialize)]
+struct WithEpochs {
+    #[serde(flatten)]
+    plan: Plan,
+    steps_per_epoch: usize,
 }
 
 #[derive(Deserialize)]
@@ -33,19 +40,22 @@ fn assert_close(got: f64, expected: f64, at: &str) {
 }
 
 fn plan(kind: Kind) -> Plan {
-    Plan { kind, base_lr: 0.1, warmup_steps: 4, total_steps: 40, steps_per_epoch: 10 }
+    Plan { kind, base_lr: 0.1, warmup_steps: 4, total_steps: 40 }
 }
 
 const PLATEAU: Kind = Kind::Plateau { factor: 0.3, patience: 1, threshold: 1e-4, min_lr: 0.0 };
 
 #[test]
 fn rates_and_momenta_are_pytorchs() {
-    for ByStep { plan, rates, momenta } in numbers().by_step {
-        let scheduler = Scheduler::new(plan).unwrap();
+    for ByStep { plan: WithEpochs { plan, steps_per_epoch }, rates, momenta } in numbers().by_step {
+        let mut scheduler = Scheduler::new(plan).unwrap();
         assert_eq!(rates.len() as u64, plan.total_steps);
         assert_eq!(momenta.is_some(), scheduler.momentum(0).is_some());
         for (step, expected) in rates.iter().enumerate() {
             let at = format!("{plan:?}, step {step}");
+            if step > 0 && step % steps_per_epoch == 0 {
+                scheduler.end_epoch(None, false);
+            }
             assert_close(scheduler.rate(step as u64), *expected, &at);
         }
         for (step, expected) in momenta.iter().flatten().enumerate() {
@@ -102,12 +112,11 @@ fn a_number_out_of_range_is_named() {
     }
     let lengths = [
         Plan { total_steps: 0, ..plan(Kind::Constant) },
-        Plan { steps_per_epoch: 0, ..plan(Kind::Constant) },
         Plan { base_lr: f64::INFINITY, ..plan(Kind::Constant) },
     ];
     for plan in lengths {
         assert!(Scheduler::new(plan).is_err(), "{plan:?}");
     }
-    let state = State { rate: f64::NAN, best: None, bad_epochs: 0 };
+    let state = State { epochs: 0, rate: f64::NAN, best: None, bad_epochs: 0 };
     assert!(Scheduler::new(plan(PLATEAU)).unwrap().load(state).is_err());
 }

@@ -60,10 +60,12 @@ impl Source {
     pub(crate) fn with_presets(self) -> Result<Vec<Source>> {
         match self.table()?.get(PRESET) {
             None => Ok(vec![self]),
-            Some(toml::Value::String(name)) if PRESETS.iter().any(|(known, text)| {
-                // Else a recipe that starts from itself would have no beginning.
-                known == name && *text != self.text
-            }) => {
+            Some(toml::Value::String(name))
+                if PRESETS.iter().any(|(known, text)| {
+                    // Else a recipe that starts from itself would have no beginning.
+                    known == name && *text != self.text
+                }) =>
+            {
                 let mut sources = Source::preset(name)?.with_presets()?;
                 sources.push(self);
                 Ok(sources)

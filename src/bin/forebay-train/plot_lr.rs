@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if name == "plateau" {
             name += ", no epoch better than the first";
         }
-        Ok(Line { name, points: points(plan)? })
+        Ok(Line { name, points: points(plan, args.steps_per_epoch)? })
     };
     let lines = args.schedule.iter().map(line).collect::<Result<Vec<_>>>()?;
     let picture = rates(&lines, format)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The rates of enough steps for a picture. No epoch is better than the first.
-fn points(plan: Plan) -> Result<Vec<(f64, f64)>> {
+fn points(plan: Plan, steps_per_epoch: u64) -> Result<Vec<(f64, f64)>> {
     const MOST: u64 = 1600;
 
     let mut scheduler = Scheduler::new(plan)?;
@@ -58,7 +58,7 @@ fn points(plan: Plan) -> Result<Vec<(f64, f64)>> {
     let steps = (0..plan.total_steps).step_by(every).chain([plan.total_steps - 1]);
     Ok(steps
         .map(|step| {
-            while ended < step / plan.steps_per_epoch {
+            while ended < step / steps_per_epoch {
                 scheduler.end_epoch(Some(0.0), true);
                 ended += 1;
             }
@@ -86,7 +86,7 @@ mod tests {
     fn a_plateau_is_drawn_as_one_that_never_gets_better() {
         let args = parse("plot-lr --lr 1 --plateau-patience 1 --plateau-factor 0.5 --to a.svg");
         let plan = args.shape.plan(ScheduleName::Plateau, 1.0, 6, 10).unwrap();
-        let points = points(plan).unwrap();
+        let points = points(plan, 10).unwrap();
         let starts: Vec<f64> = points.iter().step_by(10).map(|(_, rate)| *rate).collect();
         // The first epoch is the best, the next two are not, and so on.
         assert_eq!(starts, [1.0, 1.0, 1.0, 0.5, 0.5, 0.25, 0.25]);
@@ -96,7 +96,7 @@ mod tests {
     fn a_long_run_is_drawn_from_some_of_its_steps_and_the_last() {
         let args = parse("plot-lr --to a.svg");
         let plan = args.shape.plan(ScheduleName::Plateau, 1.0, 1_000_000, 1_000_000_000).unwrap();
-        let points = points(plan).unwrap();
+        let points = points(plan, 1_000_000_000).unwrap();
         assert!(points.len() <= 1601, "{}", points.len());
         assert_eq!(points.last().unwrap().0, 1e15 - 1.0);
     }

@@ -88,10 +88,7 @@ impl ShapeArgs {
                 div_factor: self.div_factor,
                 final_div_factor: self.final_div_factor,
             },
-            ScheduleName::Step => Kind::Step {
-                every_epochs: self.step_epochs,
-                gamma: self.gamma,
-            },
+            ScheduleName::Step => Kind::Step { every_epochs: self.step_epochs, gamma: self.gamma },
             ScheduleName::Plateau => Kind::Plateau {
                 factor: self.plateau_factor,
                 patience: self.plateau_patience,
@@ -109,7 +106,7 @@ impl ShapeArgs {
             .unwrap_or_else(|| (warmup_epochs * steps_per_epoch as f64).round() as u64);
         let total_steps =
             epochs.checked_mul(steps_per_epoch).context("--epochs: too many steps to count")?;
-        Ok(Plan { kind, base_lr: lr, warmup_steps, total_steps, steps_per_epoch })
+        Ok(Plan { kind, base_lr: lr, warmup_steps, total_steps })
     }
 }
 
@@ -130,13 +127,8 @@ mod tests {
 
     #[test]
     fn flags_make_a_plan() {
-        let constant = Plan {
-            kind: Kind::Constant,
-            base_lr: 0.1,
-            warmup_steps: 0,
-            total_steps: 150,
-            steps_per_epoch: 50,
-        };
+        let constant =
+            Plan { kind: Kind::Constant, base_lr: 0.1, warmup_steps: 0, total_steps: 150 };
         assert_eq!(plan("train").unwrap(), constant);
         let cosine = Plan { kind: Kind::Cosine { min_lr: 0.01 }, warmup_steps: 75, ..constant };
         let words = "train --schedule cosine --min-lr 0.01 --warmup-epochs 1.5";

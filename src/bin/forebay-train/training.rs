@@ -35,11 +35,7 @@ struct Resume {
 }
 
 /// Trains with what `matches` of `command` say, which were parsed from `user`.
-pub(crate) fn main(
-    command: &Command,
-    matches: &ArgMatches,
-    user: &[OsString],
-) -> Result<Verdict> {
+pub(crate) fn main(command: &Command, matches: &ArgMatches, user: &[OsString]) -> Result<Verdict> {
     let args = Args::from_arg_matches(matches)?;
     let resume = args.resume.as_deref().map(|what| resume(what, &args)).transpose()?;
     let (matches, args) = settings(command, &args, resume.as_ref(), user)?;
@@ -197,10 +193,9 @@ fn recipe(args: &Args) -> Recipe {
         freeze_norm: args.model.freeze_norm,
         optimizer: optimizer::Options {
             algorithm: match optimizer.optimizer {
-                OptimizerName::Sgd => Algorithm::Sgd {
-                    momentum: optimizer.momentum,
-                    nesterov: optimizer.nesterov,
-                },
+                OptimizerName::Sgd => {
+                    Algorithm::Sgd { momentum: optimizer.momentum, nesterov: optimizer.nesterov }
+                }
                 OptimizerName::Adam => Algorithm::Adam { betas, epsilon },
                 OptimizerName::Adamw => Algorithm::AdamW { betas, epsilon },
             },

@@ -85,7 +85,8 @@ impl Store {
         let bytes = serialize(tensors, meta).map_err(|e| e.at_path(self.last()))?;
         if let (true, Some((name, score))) = (rated, &meta.score) {
             let room = self.kept.len() < self.top_k;
-            let better = self.kept.last().is_some_and(|(worst, _)| self.mode.better(*score, *worst));
+            let better =
+                self.kept.last().is_some_and(|(worst, _)| self.mode.better(*score, *worst));
             if room || (better && self.top_k > 0) {
                 let file = format!("epoch={}-{name}={score:.4}.safetensors", meta.position.epoch);
                 let path = self.dir.join(file);
