@@ -198,9 +198,8 @@ impl Learner {
         let norm = (measure || self.recipe.clip_norm.is_some())
             .then(|| clip_norm(&gradients, self.recipe.clip_norm))
             .transpose()?;
-        match (&mut self.scaler, &norm) {
-            (None, Some(norm)) => self.guard.latch(norm)?,
-            _ => {}
+        if let (None, Some(norm)) = (&self.scaler, &norm) {
+            self.guard.latch(norm)?;
         }
         let found_inf = match &self.scaler {
             Some(scaler) => scaler.found_inf(),

@@ -126,7 +126,7 @@ impl Segment {
 }
 
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // Eight of ten are the large one.
+#[allow(clippy::large_enum_variant)] // There are ten of them.
 enum Part {
     Stem {
         unit: Unit,

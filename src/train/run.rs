@@ -408,7 +408,7 @@ pub fn run(
                 recent.push(Recent { ids: samples.ids, step: run.global_step + 1, rate });
             }
             done += 1;
-            let step_ends = done % accumulate == 0 || done == steps;
+            let step_ends = done.is_multiple_of(accumulate) || done == steps;
             if step_ends {
                 let log = (run.global_step + 1).is_multiple_of(options.log_every) || done == steps;
                 let momentum = run.scheduler.momentum(run.global_step);
