@@ -3,8 +3,8 @@
 //! E. Hu, Y. Shen, P. Wallis, Z. Allen-Zhu, Y. Li, S. Wang, L. Wang, W. Chen: *LoRA: low-rank
 //! adaptation of large language models* (ICLR 2022). Their alpha is the rank here, so that the product
 //! is not scaled. For a convolution A is one of `rank` channels with the same kernel, and B a 1x1
-//! convolution behind it. They run beside the frozen layer, which then needs no gradient of its
-//! weight: with W + B·A for a weight, a step would cost half as much again.
+//! convolution behind it. They run beside the frozen layer and not as W + B·A in its place, which
+//! would want the gradient of a whole weight: a third of the work of a step.
 
 use super::layer::{channels_last, uniform};
 use super::resnet::ResNet18;
@@ -106,7 +106,7 @@ pub fn layers(tensors: &BTreeMap<String, Tensor>) -> BTreeSet<String> {
 }
 
 /// The state dict of the plain network that gives the logits of the adapted one, up to the rounding
-/// of f32: 1e-5 is much for logits of a few units.
+/// of f32: logits of a few units are off by less than 1e-5.
 ///
 /// # Errors
 /// Where half of an adapter or its weight is missing, or their shapes do not fit each other.
