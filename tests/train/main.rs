@@ -4,6 +4,7 @@
 mod checkpoint;
 mod config;
 mod device;
+mod learner;
 mod log;
 mod model;
 mod optimizer;
@@ -12,6 +13,7 @@ mod plot;
 mod precision;
 mod program;
 mod resume;
+mod run;
 mod scaler;
 mod schedule;
 #[path = "../common/softgpu.rs"]
