@@ -168,7 +168,8 @@ impl Learner {
     }
 
     /// Takes a step along the gradients that were added since the last one, and forgets them.
-    /// With `measure`, or where it clips, it also gives their norm: one f32 on the device.
+    /// With `measure`, or where it clips, it also gives their norm: one f32 on the device. Without
+    /// gradients nothing changes.
     pub fn update(
         &mut self,
         rate: f64,
@@ -195,9 +196,9 @@ impl Learner {
         if let Some(scaler) = &mut self.scaler {
             scaler.unscale(&gradients)?;
         }
-        let norm = (measure || self.recipe.clip_norm.is_some())
-            .then(|| clip_norm(&gradients, self.recipe.clip_norm))
-            .transpose()?;
+        // There are none where every batch was of one sample.
+        let measure = (measure || self.recipe.clip_norm.is_some()) && !gradients.is_empty();
+        let norm = measure.then(|| clip_norm(&gradients, self.recipe.clip_norm)).transpose()?;
         if let (None, Some(norm)) = (&self.scaler, &norm) {
             self.guard.latch(norm)?;
         }

@@ -1,6 +1,6 @@
 //! Checkpoints: what they hold, which are kept, and what becomes of damaged ones.
 
-use crate::train::checkpoint::{Checkpoint, Meta, Mode, Pick, Store, Tensors, find};
+use crate::train::checkpoint::{Checkpoint, Conditions, Meta, Mode, Pick, Store, Tensors, find};
 use crate::train::resnet::Stem;
 use crate::{meta, model, seeded};
 use forebay::loader::Position;
@@ -113,6 +113,30 @@ fn a_failed_save_keeps_the_checkpoint_before() {
     assert!(error.contains("cannot create the directory"), "{error}");
 }
 
+#[test]
+fn a_run_that_goes_on_ranks_as_it_did() {
+    let dir = tempfile::tempdir().unwrap();
+    let save = |store: &mut Store, epoch, score, metric: &str| {
+        let meta = Meta { score: Some((metric.into(), score)), ..meta(epoch, 0, None) };
+        store.save(&few(), &meta, true).unwrap();
+    };
+    let mut store = Store::open(dir.path(), Mode::Max, 1, false).unwrap();
+    save(&mut store, 1, 0.500_04, "valid_acc");
+    let mut store = Store::open(dir.path(), Mode::Max, 1, true).unwrap();
+    assert_eq!(store.best().unwrap().0, 0.500_04);
+    // Better than what the name says, and worse than what it was.
+    save(&mut store, 2, 0.500_02, "valid_acc");
+    let kept = "epoch=1-valid_acc=0.5000.safetensors";
+    assert_eq!(names(dir.path()), [kept, Store::LAST]);
+    // A loss is not compared with an accuracy.
+    let mut store = Store::open(dir.path(), Mode::Min, 1, true).unwrap();
+    save(&mut store, 3, 2.0, "valid_loss");
+    assert_eq!(store.best().unwrap().0, 2.0);
+    assert_eq!(names(dir.path()), [kept, "epoch=3-valid_loss=2.0000.safetensors", Store::LAST]);
+    let (path, ..) = find(dir.path(), Pick::Best(None)).unwrap();
+    assert!(path.ends_with("epoch=3-valid_loss=2.0000.safetensors"));
+}
+
 fn error(path: &Path) -> String {
     Checkpoint::read(path).unwrap_err().to_string()
 }
@@ -203,4 +227,8 @@ fn what_changes_the_weights_is_told() {
     assert!(error.contains("batch size 8, and this run has 16"), "{error}");
     let end = Position { epoch: 1, step: 0 };
     assert_eq!(now.compare(&before, end).unwrap().len(), 3);
+    // The pipeline now leaves out the last batch.
+    let fewer = Conditions { steps: before.steps - 1, ..before.clone() };
+    let error = fewer.compare(&before, within).unwrap_err().to_string();
+    assert!(error.contains("batches an epoch 4, and this run has 3"), "{error}");
 }

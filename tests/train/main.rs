@@ -4,6 +4,7 @@
 mod checkpoint;
 mod config;
 mod device;
+mod learner;
 mod log;
 mod lora;
 mod model;
@@ -14,6 +15,7 @@ mod precision;
 mod program;
 mod recompute;
 mod resume;
+mod run;
 mod scaler;
 mod schedule;
 #[path = "../common/softgpu.rs"]

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use tch::Tensor;
 use xxhash_rust::xxh3::xxh3_64;
@@ -112,7 +113,7 @@ pub struct Conditions {
     pub steps: usize,
     /// Training samples.
     pub samples: u64,
-    /// xxh3 of the samples' names and labels, in hexadecimal.
+    /// xxh3 of the samples' names and labels and of their pipeline, in hexadecimal.
     pub data: String,
     /// Threads of libtorch on the CPU.
     pub torch_threads: i32,
@@ -136,6 +137,12 @@ impl Conditions {
             ("batch size", before.batch_size as u64, self.batch_size as u64),
             ("training samples", before.samples, self.samples),
         ];
+        // Where those are the same, the pipeline leaves out or fills the last batch, and did not before.
+        let steps = ("batches an epoch", before.steps as u64, self.steps as u64);
+        let order = match order.iter().all(|(_, before, now)| before == now) {
+            true => vec![steps],
+            false => order.to_vec(),
+        };
         for (what, before, now) in order {
             if before != now && within {
                 let text = format!(
@@ -150,7 +157,7 @@ impl Conditions {
             }
         }
         if self.samples == before.samples && self.data != before.data {
-            note("names and labels of the samples", &before.data, &self.data);
+            note("the samples or their pipeline", &before.data, &self.data);
         }
         if self.torch_threads != before.torch_threads {
             note("threads of libtorch", &before.torch_threads, &self.torch_threads);
@@ -165,6 +172,21 @@ impl Conditions {
 impl Meta {
     /// The name of the entry in the file's metadata.
     pub const KEY: &'static str = "forebay";
+
+    /// What the file at `path` says of itself, whether or not its tensors are whole; `None` where it
+    /// is no checkpoint or its beginning is damaged.
+    pub fn peek(path: &Path) -> Option<Self> {
+        /// Of a ResNet-18's header, without the names of classes, 50 kB are used.
+        const MOST: u64 = 1 << 24;
+
+        let mut file = fs::File::open(path).ok()?;
+        let mut length = [0; 8];
+        file.read_exact(&mut length).ok()?;
+        let mut header = Vec::new();
+        file.take(u64::from_le_bytes(length).min(MOST)).read_to_end(&mut header).ok()?;
+        let header: serde_json::Value = serde_json::from_slice(&header).ok()?;
+        serde_json::from_str(header["__metadata__"][Self::KEY].as_str()?).ok()
+    }
 }
 
 /// What stands in the checksum's place while it is computed.
