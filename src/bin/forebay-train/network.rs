@@ -39,7 +39,7 @@ pub(crate) fn weights(path: &Path) -> Result<Tensors> {
         None => state_dict::read(path)?,
     };
     tensors.retain(|name, _| !name.contains('/'));
-    Ok(if lora::is_adapted(&tensors) { lora::merge(tensors)? } else { tensors })
+    Ok(lora::merge(tensors)?)
 }
 
 fn read(path: &Path) -> Result<(Model, Tensors, Option<Meta>)> {
