@@ -21,6 +21,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgMatches, Command, FromArgMatches};
 use forebay::device::Choice;
 use forebay::error::Error;
+use forebay::graph::file;
 use forebay::graph::spec::Spec;
 use forebay::loader::{self, Deliver, Loader};
 use std::ffi::OsString;
@@ -355,7 +356,7 @@ fn open(args: &Args, device: Choice) -> Result<(Data, String)> {
     let quiet = args.run.quiet;
     let spec = pipelines::named(&args.data.pipeline)?;
     let train = load(&spec, &args.data.pipeline, &dir, &options(args.data.limit_train), quiet)?;
-    let pipeline = format!("{spec:?}");
+    let pipeline = file::print(&spec);
 
     let named = args.data.valid_pipeline.as_deref();
     let dir = split("valid").or_else(|| named.map(|_| root.clone()));
