@@ -126,7 +126,7 @@ pub(crate) fn print(command: &Command, matches: &ArgMatches, absolute: bool) -> 
         let arg = command.get_arguments().find(|arg| arg.get_long() == Some(name));
         arg.expect("it is a setting").get_value_parser().type_id()
     };
-    let texts = [ValueParser::from(value_parser!(String)), value_parser!(PathBuf).into()];
+    let texts = [value_parser!(String), value_parser!(PathBuf)];
     let texts = texts.map(|parser| parser.type_id());
     let numbers = ValueParser::from(value_parser!(f64)).type_id();
     // A copy lies where the run went.
