@@ -76,9 +76,14 @@ fn the_best_are_kept_and_the_last() {
     let error = store.save(&few(), &meta(5, 0, Some(f64::NAN)), true).unwrap_err().to_string();
     assert!(error.contains("cannot make a checkpoint"), "{error}");
 
+    // One at a time.
+    let error = Store::open(dir.path(), Mode::Max, 2, true).unwrap_err().to_string();
+    assert!(error.contains("another run is at work here"), "{error}");
+    drop(store);
     // A run that goes on knows them; one that begins would overwrite them.
     let again = Store::open(dir.path(), Mode::Max, 2, true).unwrap();
     assert_eq!(again.best().unwrap().0, 0.75);
+    drop(again);
     let error = Store::open(dir.path(), Mode::Max, 2, false).unwrap_err().to_string();
     assert!(error.contains("--resume last"), "{error}");
 }

@@ -44,7 +44,7 @@ fn part(all: &Samples, from: i64, to: i64) -> Samples {
 
 /// Names of what differs.
 fn changed(before: &Tensors, after: &Tensors) -> Vec<String> {
-    let differs = |(name, tensor): &(&String, &Tensor)| !before[*name].equal(*tensor);
+    let differs = |(name, tensor): &(&String, &Tensor)| !before[*name].equal(tensor);
     after.iter().filter(differs).map(|(name, _)| name.clone()).collect()
 }
 

@@ -88,6 +88,9 @@ fn settings(
 fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict> {
     let place = place::open(args.run.device, args.run.tf32)?;
     let (mut data, pipeline) = open(args, place.loader)?;
+    if args.model.lora.is_some() && !matches!(args.model.unfreeze, UnfreezeName::Full) {
+        bail!("--lora trains adapters in place of all weights: leave out --unfreeze");
+    }
     let epochs = if args.run.dev_run.is_some() { 1 } else { args.run.epochs };
     let accumulate = args.optimizer.accumulate.clone();
     let steps = data.train.len();

@@ -3,6 +3,8 @@
 use super::super::file::{beside, replace};
 use super::{Checkpoint, Meta, Tensors, serialize};
 use crate::error::{Error, ErrorKind, Result};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fs::{self, File};
@@ -37,6 +39,8 @@ pub struct Store {
     top_k: usize,
     /// What is kept by its score, the best first.
     kept: Vec<Scored>,
+    /// The directory, locked for as long as it is open. A killed process lets go, too.
+    _lock: File,
 }
 
 /// A checkpoint that is named by its score.
@@ -54,19 +58,25 @@ impl Store {
 
     /// Makes `dir` where it is missing, and finds out now, not after an epoch, whether files can be
     /// made in it. Where `resume`, checkpoints named by a score that lie there already count as kept;
-    /// else none may lie there.
+    /// else none may lie there. One process at a time has it.
     pub fn open(dir: &Path, mode: Mode, top_k: usize, resume: bool) -> Result<Self> {
         fs::create_dir_all(dir).map_err(|e| Error::io("create the directory", dir, e))?;
+        let lock = File::open(dir).map_err(|e| Error::io("open the directory", dir, e))?;
+        // Another failure is that of a file system without locks.
+        if let Err(Errno::WOULDBLOCK) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            let text = "another run is at work here; give this one another --out";
+            return Err(Error::new(ErrorKind::Data, text).at_path(dir));
+        }
         let probe = beside(&dir.join(Self::LAST));
         File::create(&probe)
             .and_then(|_| fs::remove_file(&probe))
             .map_err(|e| Error::io("write to the directory", dir, e))?;
-        let mut store = Store { dir: dir.to_path_buf(), mode, top_k, kept: Vec::new() };
-        store.kept = scored(dir)?;
+        let (dir, kept) = (dir.to_path_buf(), scored(dir)?);
+        let mut store = Store { dir, mode, top_k, kept, _lock: lock };
         if !resume && (!store.kept.is_empty() || store.last().exists()) {
             let text = "holds a run's checkpoints: --resume last goes on with it; another --out \
                         begins anew";
-            return Err(Error::new(ErrorKind::Data, text).at_path(dir));
+            return Err(Error::new(ErrorKind::Data, text).at_path(&store.dir));
         }
         store.rank();
         Ok(store)
