@@ -8,6 +8,9 @@ FEATURES ?= train
 # Passes over the training set, and further options of `forebay train`.
 EPOCHS ?= 1
 TRAIN ?=
+# Kills of `make test-kill`, and options of `make compare-python`.
+KILLS ?= 10
+COMPARE ?=
 # Random graphs of `make test-ptx`.
 PTX_GRAPHS ?= 200
 # The folder with the binary version of CIFAR-10, where it is there already.
@@ -23,7 +26,7 @@ INTERPRETER = $(wildcard $(or $(FOREBAY_SHARED),../shared)/tools/ptxrun.py)
 CARGO_FLAGS := --release --features "$(FEATURES)"
 
 .PHONY: help setup build train test test-python test-ptx test-sanitize test-gpu lint bench clean
-.PHONY: gpu-bundle device-coverage
+.PHONY: gpu-bundle device-coverage compare-python test-kill
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -74,6 +77,14 @@ lint: setup ## formatting, clippy without, with default and with all features, d
 	cargo clippy --release --all-targets --all-features -- -D warnings
 	cargo clippy --release --all-targets -p softgpu -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --no-deps --all-features
+
+compare-python: build ## a ResNet-18 trained here and in Python, in turn: 3 epochs, 3 seeds, about an hour on 2 cores
+	@build/setup.sh python
+	@data=$$(build/data.sh) && $(PYTHON)/bin/python benches/train/compare.py "$$data" \
+		"benches/results/$$(date +%F)-train" $(COMPARE)
+
+test-kill: setup ## a run killed without warning at random moments, and resumed: KILLS=10
+	@FOREBAY_KILLS=$(KILLS) cargo test $(CARGO_FLAGS) --test train killed_at_random_moments -- --nocapture
 
 bench: build ## images a second, beside a plain CPU pipeline in the same process
 	@data=$$(build/data.sh) && target/release/forebay bench --data "$$data" --baseline

@@ -6,6 +6,7 @@ pub mod device;
 pub mod error;
 pub mod executor;
 pub mod graph;
+pub mod letters;
 pub mod loader;
 pub mod ops;
 pub mod policy;

@@ -10,6 +10,7 @@ const ROWS: &[(&str, &[&str])] = &[
     ("tensor", &["error"]),
     ("rng", &["error"]),
     ("stats", &["error"]),
+    ("letters", &["error"]),
     ("policy", &["error"]),
     ("graph", &["error", "tensor", "rng", "policy"]),
     ("reader", &["error", "tensor", "rng", "policy"]),
@@ -31,7 +32,7 @@ const ROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("dataset", &["error", "tensor", "rng", "stats", "policy", "reader", "decoder", "executor"]),
-    ("train", &["error", "tensor", "loader"]),
+    ("train", &["error", "tensor", "letters", "loader"]),
 ];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {

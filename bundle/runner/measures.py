@@ -132,11 +132,14 @@ def trainer(bundle):
         torch, why = bundle.report["machine"]["torch"]["version"], last_line(err or out)
         kind = Failed if torch.startswith("2.11.0") else Missing
         raise kind(f"the trainer needs PyTorch 2.11.0, and does not start with {torch}: {why}")
-    runs = [(32, 512)] if bundle.quick else [(32, 512), (224, 128)]
-    for size, batch in runs:
+    small, large = (32, 512), (224, 128)
+    runs = [(*shape, precision) for shape in ([small] if bundle.quick else [small, large])
+            for precision in ("32", "16-mixed", "bf16-mixed")]
+    for size, batch, precision in runs:
         out = bundle.call(
             [bundle.program("forebay"), "train", "--data", data(bundle, size), "--device", "cuda:0",
-             "--epochs", 2, "--batch-size", batch, "--out", bundle.scratch / f"run-{size}",
+             "--epochs", 2, "--batch-size", batch, "--precision", precision,
+             "--out", bundle.scratch / f"run-{size}-{precision}",
              *(["--limit-train", "512"] if bundle.quick else [])],
             environment,
         )
@@ -146,5 +149,5 @@ def trainer(bundle):
             raise ValueError(f"the trainer printed no epoch: {last_line(out)}")
         for number, epoch in enumerate(epochs, 1):
             epoch = {key: float(value) for key, value in epoch.items()}
-            row = {"size": size, "batch_size": batch, "epoch": number}
+            row = {"size": size, "precision": precision, "batch_size": batch, "epoch": number}
             bundle.report["training"].append({**row, **epoch})

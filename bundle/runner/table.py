@@ -28,8 +28,8 @@ def table(report):
         loader(report["loader"]))
     page += section(
         "Training a ResNet-18",
-        ("pixels", "batch", "epoch", "seconds", "waited for data", "images/s", "loss"),
-        [(r["size"], r["batch_size"], r["epoch"], r.get("train_seconds"), r.get("wait_seconds"),
+        ("pixels", "precision", "batch", "epoch", "seconds", "waited for data", "images/s", "loss"),
+        [(r["size"], r["precision"], r["batch_size"], r["epoch"], r.get("train_seconds"), r.get("wait_seconds"),
           r.get("images_per_s"), r.get("train_loss")) for r in report["training"]])
     if "calibration" in report:
         page += ["## Calibration", "", "```text", *report["calibration"], "```", ""]

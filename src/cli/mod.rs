@@ -19,6 +19,7 @@ mod paths;
 mod pipelines;
 mod preview;
 mod progress;
+#[allow(dead_code)] // The other program draws other sheets.
 mod sheet;
 mod status;
 mod train;

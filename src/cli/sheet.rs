@@ -1,7 +1,7 @@
 //! Sheets: grids of pictures with words above the columns and beside the rows, or below each.
 //! Shared by both programs.
 
-use font8x8::{BASIC_FONTS, LATIN_FONTS, UnicodeFonts};
+use forebay::letters::{LETTER, width_of, write};
 use image::imageops::{self, FilterType};
 use image::{Rgb, RgbImage};
 
@@ -12,8 +12,6 @@ pub(crate) const LARGE: u32 = 256;
 const GAP: u32 = 8;
 const BACKGROUND: Rgb<u8> = Rgb([255, 255, 255]);
 const INK: Rgb<u8> = Rgb([32, 32, 32]);
-/// Each row of the 8x8 font is drawn twice, which makes the letters of an old terminal.
-const LETTER: (u32, u32) = (8, 16);
 
 /// A row of the sheet: lines of text at its left, then its pictures.
 pub(crate) struct Row {
@@ -55,13 +53,13 @@ pub(crate) fn draw(columns: &[String], rows: &[Row]) -> RgbImage {
     let mut sheet = RgbImage::from_pixel(width, height, BACKGROUND);
     let mut x = margin;
     for (name, width) in columns.iter().zip(&widths) {
-        write(&mut sheet, x, GAP, name);
+        write(&mut sheet, x, GAP, name, INK);
         x += width;
     }
     let mut y = top;
     for (row, height) in rows.iter().zip(&heights) {
         for (line, text) in row.text.iter().enumerate() {
-            write(&mut sheet, GAP, y + line as u32 * LETTER.1, text);
+            write(&mut sheet, GAP, y + line as u32 * LETTER.1, text, INK);
         }
         let mut x = margin;
         for (picture, width) in row.pictures.iter().zip(&widths) {
@@ -97,7 +95,7 @@ pub(crate) fn grid(cells: &[Cell], columns: usize) -> RgbImage {
         for (line, text) in cell.text.iter().enumerate() {
             let fits: String = text.chars().take((widest / LETTER.0) as usize).collect();
             let below = picture.height() + line as u32 * LETTER.1;
-            write(&mut sheet, x, y + below, &fits);
+            write(&mut sheet, x, y + below, &fits, INK);
         }
     }
     sheet
@@ -114,24 +112,6 @@ fn for_view(picture: &RgbImage) -> RgbImage {
     }
     let times = SMALL.div_ceil(longest);
     imageops::resize(picture, width * times, height * times, FilterType::Nearest)
-}
-
-fn width_of(text: &str) -> u32 {
-    text.chars().count() as u32 * LETTER.0
-}
-
-/// Writes `text` with its upper left corner at (`x`, `y`); letters the font lacks become "?".
-fn write(sheet: &mut RgbImage, x: u32, y: u32, text: &str) {
-    for (place, letter) in text.chars().enumerate() {
-        let glyph = BASIC_FONTS.get(letter).or_else(|| LATIN_FONTS.get(letter));
-        let glyph = glyph.or_else(|| BASIC_FONTS.get('?')).unwrap_or_default();
-        for (dx, dy) in (0..LETTER.1).flat_map(|dy| (0..LETTER.0).map(move |dx| (dx, dy))) {
-            let (x, y) = (x + place as u32 * LETTER.0 + dx, y + dy);
-            if glyph[dy as usize / 2] >> dx & 1 == 1 && x < sheet.width() && y < sheet.height() {
-                sheet.put_pixel(x, y, INK);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

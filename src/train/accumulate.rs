@@ -40,7 +40,8 @@ impl FromStr for Accumulate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "expected a number of batches, or EPOCH:BATCHES,… such as 1:1,5:4".to_string();
+        let wrong =
+            || "expected a number of batches, or EPOCH:BATCHES,… such as 1:1,5:4".to_string();
         let batches = |text: &str| {
             text.trim().parse().ok().filter(|n| (1..=Self::MOST).contains(n)).ok_or_else(wrong)
         };

@@ -20,6 +20,8 @@ pub struct EarlyStop {
 /// Where the patience stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
+    /// What the rest is about.
+    pub monitor: Option<Metric>,
     /// The best value so far.
     pub best: Option<f64>,
     /// Epochs since.
@@ -27,19 +29,29 @@ pub struct State {
 }
 
 impl EarlyStop {
+    /// Whether patience is at its end. What a run that watched another metric has seen is no reason.
+    pub fn is_over(&self, state: &State) -> bool {
+        state.monitor == Some(self.monitor) && state.waited >= self.patience
+    }
+
     /// Takes in the metric after an epoch; whether the run is to end. A value that is not finite ends
     /// it, since no later one will be better.
     pub fn end_epoch(&self, state: &mut State, value: f64) -> bool {
+        if state.monitor != Some(self.monitor) {
+            *state = State { monitor: Some(self.monitor), ..State::default() };
+        }
         let delta = match self.mode {
             Mode::Max => self.min_delta,
             Mode::Min => -self.min_delta,
         };
-        if value.is_finite() && state.best.is_none_or(|best| self.mode.better(value - delta, best)) {
-            *state = State { best: Some(value), waited: 0 };
+        if value.is_finite() && state.best.is_none_or(|best| self.mode.better(value - delta, best))
+        {
+            (state.best, state.waited) = (Some(value), 0);
         } else {
-            state.waited += 1;
+            // A run that is killed now and goes on is to know that it had ended.
+            state.waited = if value.is_finite() { state.waited + 1 } else { u32::MAX };
         }
-        !value.is_finite() || state.waited >= self.patience
+        self.is_over(state)
     }
 }
 
@@ -63,5 +75,24 @@ mod tests {
         assert_eq!(epochs(Mode::Min, 1, 0.0, &[2.0, 1.0, 0.5, 0.5]), Some(4));
         assert_eq!(epochs(Mode::Min, 5, 0.0, &[2.0, f64::NAN]), Some(2));
         assert_eq!(epochs(Mode::Min, 5, 0.0, &[f64::INFINITY, 1.0]), Some(1));
+    }
+
+    #[test]
+    fn another_metric_has_another_best() {
+        let accuracy = EarlyStop {
+            monitor: "valid_acc".parse().unwrap(),
+            mode: Mode::Max,
+            patience: 1,
+            min_delta: 0.0,
+        };
+        let loss =
+            EarlyStop { monitor: "valid_loss".parse().unwrap(), mode: Mode::Min, ..accuracy };
+        let mut state = State::default();
+        assert!(!accuracy.end_epoch(&mut state, 0.5) && accuracy.end_epoch(&mut state, 0.5));
+        let text = serde_json::to_string(&state).unwrap();
+        let mut state: State = serde_json::from_str(&text).unwrap();
+        assert!(accuracy.is_over(&state) && !loss.is_over(&state));
+        assert!(!loss.end_epoch(&mut state, 2.0) && !loss.end_epoch(&mut state, 1.0));
+        assert!(loss.end_epoch(&mut state, f64::NAN) && loss.is_over(&state));
     }
 }

@@ -72,8 +72,7 @@ pub fn evaluate(
         }
     }
     let metrics = meter.read().map_err(torch)?.metrics();
-    let (confusion, mistakes) =
-        (confusion.read().map_err(torch)?, worst.read().map_err(torch)?);
+    let (confusion, mistakes) = (confusion.read().map_err(torch)?, worst.read().map_err(torch)?);
     Ok(Some(Evaluation { metrics, confusion, mistakes, times: clock.read() }))
 }
 
@@ -129,7 +128,8 @@ impl Worst {
         let labels = &samples.labels;
         let wrong = said.f_ne_tensor(labels)?.f_to_kind(Kind::Float)?;
         // Infinite losses are the worst, and 0 times them would not be a number.
-        let losses = losses.f_nan_to_num(f64::MAX, f64::MAX, 0.0)?.f_mul(&wrong)?;
+        let most = f64::from(f32::MAX);
+        let losses = losses.f_nan_to_num(most, most, 0.0)?.f_mul(&wrong)?;
         let ids = Tensor::from_slice(&samples.ids).f_to_device(labels.device())?;
         let facts = Tensor::f_stack(&[&ids, labels, said], 1)?;
         let mut all = [losses, facts, samples.images.shallow_clone()];

@@ -1,11 +1,10 @@
 //! A state dict as torchvision has it, from a checkpoint or from any file of weights.
 
 use super::resnet::{ResNet18, Stem};
-use super::{file, state_dict, torch, weights};
+use super::state_dict::{self, safe};
+use super::{file, torch, weights};
 use crate::error::{Error, ErrorKind, Result};
-use safetensors::tensor::{Dtype, View};
-use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use tch::nn::VarStore;
@@ -29,7 +28,11 @@ pub struct Exported {
 /// # Errors
 /// Those of reading and writing, and what is not one whole ResNet-18.
 pub fn export(from: &Path, to: &Path) -> Result<Exported> {
-    let tensors = state_dict::read(from)?;
+    write(&state_dict::read(from)?, from, to)
+}
+
+/// As [`export`], of `tensors` that came from `from`.
+pub fn write(tensors: &BTreeMap<String, Tensor>, from: &Path, to: &Path) -> Result<Exported> {
     let foreign = |text: String| Error::new(ErrorKind::Data, text).at_path(from);
     let size = |name: &str| {
         let tensor = tensors.get(name).ok_or_else(|| foreign(lacks(name)))?;
@@ -44,7 +47,7 @@ pub fn export(from: &Path, to: &Path) -> Result<Exported> {
     // Loaded into a model, they are held to its names and shapes and cast to its types.
     let variables = VarStore::new(Device::Cpu);
     ResNet18::new(&variables.root(), stem, classes).map_err(torch)?;
-    let report = weights::load(&variables, &tensors).map_err(|e| e.at_path(from))?;
+    let report = weights::load(&variables, tensors).map_err(|e| e.at_path(from))?;
     if !report.missing.is_empty() {
         return Err(foreign(lacks(&weights::some(&report.missing))));
     }
@@ -53,7 +56,8 @@ pub fn export(from: &Path, to: &Path) -> Result<Exported> {
         return Err(foreign(format!("a plain ResNet-18 does not have {names}")));
     }
     let variables = variables.variables();
-    let bytes = serialize(&variables).map_err(|e| e.at_path(to))?;
+    // What transformers and others look for before they take it for PyTorch's.
+    let bytes = safe::write(variables.iter(), ("format", "pt")).map_err(|e| e.at_path(to))?;
     file::replace(to, |file| file.write_all(&bytes))?;
     Ok(Exported { stem, classes, tensors: variables.len() })
 }
@@ -63,50 +67,4 @@ const MAX_CLASSES: i64 = 100_000;
 
 fn lacks(names: &str) -> String {
     format!("not a whole ResNet-18: it lacks {names}")
-}
-
-fn serialize(variables: &HashMap<String, Tensor>) -> Result<Vec<u8>> {
-    let dense = variables.iter().map(|(name, tensor)| Ok((name, Dense::of(tensor)?)));
-    let dense = dense.collect::<Result<Vec<_>, _>>().map_err(torch)?;
-    // What transformers and others look for before they take it for PyTorch's.
-    let metadata = HashMap::from([("format".to_string(), "pt".to_string())]);
-    safetensors::serialize(dense, Some(metadata))
-        .map_err(|e| Error::new(ErrorKind::Data, format!("cannot make a safetensors file: {e}")))
-}
-
-/// A tensor's type, shape and row-major bytes, whatever order it lies in.
-struct Dense {
-    dtype: Dtype,
-    shape: Vec<usize>,
-    bytes: Vec<u8>,
-}
-
-impl Dense {
-    fn of(tensor: &Tensor) -> Result<Self, tch::TchError> {
-        let tensor = tensor.f_contiguous()?;
-        let kind = tensor.f_kind()?;
-        let dtype = if kind == tch::Kind::Int64 { Dtype::I64 } else { Dtype::F32 };
-        let mut bytes = vec![0; tensor.numel() * kind.elt_size_in_bytes()];
-        tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
-        let shape = tensor.size().iter().map(|size| *size as usize).collect();
-        Ok(Dense { dtype, shape, bytes })
-    }
-}
-
-impl View for Dense {
-    fn dtype(&self) -> Dtype {
-        self.dtype
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn data(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&self.bytes)
-    }
-
-    fn data_len(&self) -> usize {
-        self.bytes.len()
-    }
 }

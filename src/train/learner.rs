@@ -4,12 +4,12 @@ use super::batch::Samples;
 use super::checkpoint::{Model, Tensors};
 use super::clip::clip_norm;
 use super::freeze::{self, Unfreeze};
+use super::guard::Guard;
+use super::lora::Head;
 use super::metrics::Meter;
 use super::optimizer::{self, Optimizer};
 use super::precision::Precision;
 use super::resnet::{Mode, ResNet18};
-use super::guard::Guard;
-use super::lora::Head;
 use super::scaler::{GradScaler, Scaling};
 use super::{recompute, torch, weights};
 use crate::error::{Error, ErrorKind, Result};
@@ -73,7 +73,8 @@ impl Learner {
         if let Some(lora) = &mut model.lora {
             // A head that knows these classes already is adapted; one that was drawn anew is not.
             if let Some(report) = &report {
-                lora.head = report.head.is_none() && !report.missing.iter().any(|n| n == "fc.weight");
+                lora.head =
+                    report.head.is_none() && !report.missing.iter().any(|n| n == "fc.weight");
             }
             let head = if lora.head { Head::Adapted } else { Head::Whole };
             network.add_lora(&variables, lora.rank, head).map_err(torch)?;
@@ -87,12 +88,23 @@ impl Learner {
         named.sort_by(|(a, _), (b, _)| a.cmp(b));
         let optimizer = Optimizer::new(recipe.optimizer, named).map_err(torch)?;
         let scaler = match recipe.precision {
-            Precision::F16Mixed => Some(GradScaler::new(Scaling::default(), device).map_err(torch)?),
+            Precision::F16Mixed => {
+                Some(GradScaler::new(Scaling::default(), device).map_err(torch)?)
+            }
             Precision::F32 | Precision::Bf16Mixed => None,
         };
         let guard = Guard::new(device, 0).map_err(torch)?;
-        let learner =
-            Learner { model, recipe, device, variables, network, optimizer, scaler, guard, share: 0.0 };
+        let learner = Learner {
+            model,
+            recipe,
+            device,
+            variables,
+            network,
+            optimizer,
+            scaler,
+            guard,
+            share: 0.0,
+        };
         Ok((learner, report))
     }
 
@@ -156,7 +168,8 @@ impl Learner {
     }
 
     /// Takes a step along the gradients that were added since the last one, and forgets them.
-    /// With `measure`, or where it clips, it also gives their norm: one f32 on the device.
+    /// With `measure`, or where it clips, it also gives their norm: one f32 on the device. Without
+    /// gradients nothing changes.
     pub fn update(
         &mut self,
         rate: f64,
@@ -183,12 +196,11 @@ impl Learner {
         if let Some(scaler) = &mut self.scaler {
             scaler.unscale(&gradients)?;
         }
-        let norm = (measure || self.recipe.clip_norm.is_some())
-            .then(|| clip_norm(&gradients, self.recipe.clip_norm))
-            .transpose()?;
-        match (&mut self.scaler, &norm) {
-            (None, Some(norm)) => self.guard.latch(norm)?,
-            _ => {}
+        // There are none where every batch was of one sample.
+        let measure = (measure || self.recipe.clip_norm.is_some()) && !gradients.is_empty();
+        let norm = measure.then(|| clip_norm(&gradients, self.recipe.clip_norm)).transpose()?;
+        if let (None, Some(norm)) = (&self.scaler, &norm) {
+            self.guard.latch(norm)?;
         }
         let found_inf = match &self.scaler {
             Some(scaler) => scaler.found_inf(),

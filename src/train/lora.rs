@@ -3,11 +3,12 @@
 //! E. Hu, Y. Shen, P. Wallis, Z. Allen-Zhu, Y. Li, S. Wang, L. Wang, W. Chen: *LoRA: low-rank
 //! adaptation of large language models* (ICLR 2022). Their alpha is the rank here, so that the product
 //! is not scaled. For a convolution A is one of `rank` channels with the same kernel, and B a 1x1
-//! convolution behind it. They run beside the frozen layer, which then needs no gradient of its
-//! weight: with W + B·A for a weight, a step would cost half as much again.
+//! convolution behind it. They run beside the frozen layer and not as W + B·A in its place, which
+//! would want the gradient of a whole weight: a third of the work of a step.
 
 use super::layer::{channels_last, uniform};
 use super::resnet::ResNet18;
+use super::state_dict::shown;
 use super::torch;
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,24 +96,26 @@ impl Adapter {
     }
 }
 
-/// Whether a state dict holds adapters.
-pub fn is_adapted(tensors: &BTreeMap<String, Tensor>) -> bool {
-    tensors.keys().any(|name| layer(name, A).is_some() || layer(name, B).is_some())
+/// The layers that have adapters in a state dict.
+pub fn layers(tensors: &BTreeMap<String, Tensor>) -> BTreeSet<String> {
+    let layer = |name: &String| {
+        let layer = name.strip_suffix(A).or_else(|| name.strip_suffix(B))?.strip_suffix('.')?;
+        Some(layer.to_string())
+    };
+    tensors.keys().filter_map(layer).collect()
 }
 
 /// The state dict of the plain network that gives the logits of the adapted one, up to the rounding
-/// of f32: 1e-5 is much for logits of a few units.
+/// of f32: logits of a few units are off by less than 1e-5.
 ///
 /// # Errors
 /// Where half of an adapter or its weight is missing, or their shapes do not fit each other.
 pub fn merge(mut tensors: BTreeMap<String, Tensor>) -> Result<BTreeMap<String, Tensor>> {
-    let adapted = |name: &String| layer(name, A).or_else(|| layer(name, B)).map(str::to_string);
-    let layers: BTreeSet<_> = tensors.keys().filter_map(adapted).collect();
-    for layer in layers {
+    for layer in layers(&tensors) {
         let mut take = |name: &str| {
             let name = format!("{layer}.{name}");
             let tensor = tensors.remove(&name).filter(|tensor| tensor.is_floating_point());
-            let missing = || data(format!("{name} is missing or holds no floats"));
+            let missing = || data(format!("{} is missing or holds no floats", shown(&name)));
             tensor.ok_or_else(missing)?.f_to_kind(Kind::Float).map_err(torch)
         };
         let (weight, a, b) = (take("weight")?, take(A)?, take(B)?);
@@ -131,11 +134,6 @@ pub fn merge(mut tensors: BTreeMap<String, Tensor>) -> Result<BTreeMap<String, T
         tensors.insert(format!("{layer}.weight"), merged);
     }
     Ok(tensors)
-}
-
-/// The layer whose parameter of this `kind` is called `name`.
-fn layer<'a>(name: &'a str, kind: &str) -> Option<&'a str> {
-    name.strip_suffix(kind)?.strip_suffix('.')
 }
 
 fn data(text: String) -> Error {

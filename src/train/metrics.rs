@@ -1,6 +1,7 @@
 //! Loss and accuracy over many batches, and the clock of a pass over the data.
 
 use super::checkpoint::Mode;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -28,15 +29,16 @@ pub struct Sums {
 }
 
 impl Sums {
+    /// How many samples.
+    pub fn samples(self) -> i64 {
+        self.samples
+    }
+
     /// The means; not a number before the first sample.
     pub fn metrics(self) -> Metrics {
         let samples = self.samples as f64;
         let share = |count: i64| count as f64 / samples;
-        Metrics {
-            loss: self.loss / samples,
-            accuracy: share(self.right),
-            top5: share(self.top5),
-        }
+        Metrics { loss: self.loss / samples, accuracy: share(self.right), top5: share(self.top5) }
     }
 }
 
@@ -126,7 +128,8 @@ impl Meter {
 }
 
 /// One number that is told after an epoch: `train_loss`, `valid_acc`, `valid_top5`, ….
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Metric {
     valid: bool,
     value: Value,
@@ -180,6 +183,20 @@ impl FromStr for Metric {
             Some(Metric { valid, value })
         });
         parts.ok_or_else(|| "expected train_ or valid_ and loss, acc or top5".into())
+    }
+}
+
+impl TryFrom<String> for Metric {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Metric> for String {
+    fn from(metric: Metric) -> String {
+        metric.to_string()
     }
 }
 

@@ -44,8 +44,6 @@ pub enum Algorithm {
 impl Algorithm {
     /// Adam with PyTorch's constants, which are the paper's.
     pub const ADAM: Self = Algorithm::Adam { betas: (0.9, 0.999), epsilon: 1e-8 };
-    /// AdamW with PyTorch's constants.
-    pub const ADAM_W: Self = Algorithm::AdamW { betas: (0.9, 0.999), epsilon: 1e-8 };
 
     /// What is kept of each parameter between two steps, by PyTorch's names. All begins at 0.
     fn kept(self) -> &'static [&'static str] {

@@ -126,6 +126,7 @@ impl Segment {
 }
 
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // There are ten of them.
 enum Part {
     Stem {
         unit: Unit,

@@ -9,7 +9,7 @@ use super::evaluate::{Evaluation, evaluate};
 use super::learner::{Learner, Recipe};
 use super::metrics::{Clock, Meter, Metric, Metrics, Times};
 use super::resnet::Stem;
-use super::schedule::{Plan, Scheduler};
+use super::schedule::{self, Plan, Scheduler};
 use super::{torch, weights};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::{Loader, Position};
@@ -56,6 +56,8 @@ pub struct Options {
     /// Trains on the first batch again and again, as many times as an epoch has batches: what
     /// training costs with a loader that costs nothing.
     pub repeat_batch: bool,
+    /// What the training samples go through, as text that changes with it.
+    pub pipeline: String,
     /// The settings, as text for checkpoints.
     pub config: String,
 }
@@ -286,10 +288,16 @@ pub fn run(
         let message = format!("{} training samples make no batch to learn from", train.samples());
         return Err(Error::new(ErrorKind::Data, message));
     }
-    let watched = options.early_stop.map(|early| early.monitor);
-    if let Some(metric) = watched.filter(|metric| metric.is_of_validation() && valid.is_none()) {
-        let text = format!("--early-stop {metric} needs validation samples, and there are none");
-        return Err(Error::new(ErrorKind::Data, text));
+    let plateau = matches!(options.schedule.kind, schedule::Kind::Plateau { .. });
+    let watched = [
+        ("--early-stop", options.early_stop.map(|early| early.monitor)),
+        ("--schedule plateau with --monitor", Some(options.monitor).filter(|_| plateau)),
+    ];
+    for (what, metric) in watched {
+        if let Some(metric) = metric.filter(|m| m.is_of_validation() && valid.is_none()) {
+            let text = format!("{what} {metric} needs validation samples, and there are none");
+            return Err(Error::new(ErrorKind::Data, text));
+        }
     }
 
     // libtorch's one generator draws the weights and nothing else: data has its own, keyed, draws.
@@ -323,7 +331,7 @@ pub fn run(
             batch_size: train.batch_size(),
             steps,
             samples: train.samples(),
-            data: fingerprint(train),
+            data: fingerprint(train, &options.pipeline),
             torch_threads: tch::get_num_threads(),
             processor: options.device.processor(),
         },
@@ -359,16 +367,21 @@ pub fn run(
             !stopped()
         })?;
     }
-    if resume.is_none() {
+    if run.store.as_ref().is_some_and(|store| !store.last().exists()) {
         run.save(None)?;
     }
 
-    let mut held: Option<Samples> = None;
+    // The same one after a resumption, wherever that stands.
+    let held = match options.repeat_batch {
+        true => {
+            train.epoch(0).next().map(|batch| Samples::of(batch?, classes)).transpose()?.flatten()
+        }
+        false => None,
+    };
     let mut summary = Summary { epochs: run.position.epoch, ..Summary::default() };
     let mut recent: Vec<Recent> = Vec::new();
     let mut shown = resume.is_some();
-    let waited = run.early_stop.waited;
-    summary.stopped_early = options.early_stop.is_some_and(|early| waited >= early.patience);
+    summary.stopped_early = options.early_stop.is_some_and(|early| early.is_over(&run.early_stop));
     while run.position.epoch < options.epochs && !summary.stopped_early {
         let number = run.position.epoch + 1;
         let accumulate = options.accumulate.batches(number);
@@ -379,19 +392,15 @@ pub fn run(
         let mut done = run.position.step;
         let mut before = run.meter.read().map_err(torch)?;
         let mut rate = run.scheduler.rate(run.global_step.saturating_sub(1));
-        let mut scaling = None;
-        let mut batches = train.epoch_from(run.position.epoch, done);
+        let mut batches = held.is_none().then(|| train.epoch_from(run.position.epoch, done));
         while done < steps && !(stopped() && done == run.position.step) {
-            let samples = match &held {
-                Some(samples) => Some(samples.again()),
-                None => match clock.wait(|| batches.next()) {
+            let samples = match &mut batches {
+                None => held.as_ref().map(Samples::again),
+                Some(batches) => match clock.wait(|| batches.next()) {
                     Some(batch) => Samples::of(batch?, classes)?,
                     None => break,
                 },
             };
-            if options.repeat_batch && held.is_none() {
-                held = samples.as_ref().map(Samples::again);
-            }
             if let Some(samples) = samples.as_ref().filter(|_| !shown) {
                 tell(Event::Samples(&samples.images, &samples.labels));
                 shown = true;
@@ -408,7 +417,7 @@ pub fn run(
                 recent.push(Recent { ids: samples.ids, step: run.global_step + 1, rate });
             }
             done += 1;
-            let step_ends = done % accumulate == 0 || done == steps;
+            let step_ends = done.is_multiple_of(accumulate) || done == steps;
             if step_ends {
                 let log = (run.global_step + 1).is_multiple_of(options.log_every) || done == steps;
                 let momentum = run.scheduler.momentum(run.global_step);
@@ -419,7 +428,7 @@ pub fn run(
                     Some(steps) => run.global_step.is_multiple_of(steps),
                     None => run.saved.elapsed() >= SAVE_INTERVAL,
                 };
-                let due = (due || stopped()) && done < steps;
+                let due = due && done < steps;
                 // Waits for the device.
                 if log || due {
                     check(&run, &recent)?;
@@ -427,18 +436,21 @@ pub fn run(
                 }
                 if log {
                     let sums = run.meter.read().map_err(torch)?;
-                    scaling = run.learner.scaling()?;
+                    let since = sums - before;
                     let grad_norm = norm.map(|norm| norm.f_double_value(&[])).transpose();
-                    tell(Event::Log(&Log {
-                        epoch: number,
-                        global_step: run.global_step,
-                        rate,
-                        metrics: (sums - before).metrics(),
-                        epoch_metrics: sums.metrics(),
-                        times: clock.read(),
-                        grad_norm: grad_norm.map_err(torch)?,
-                        scaling,
-                    }));
+                    // A last batch of one sample taught nothing, and has no mean.
+                    if since.samples() > 0 {
+                        tell(Event::Log(&Log {
+                            epoch: number,
+                            global_step: run.global_step,
+                            rate,
+                            metrics: since.metrics(),
+                            epoch_metrics: sums.metrics(),
+                            times: clock.read(),
+                            grad_norm: grad_norm.map_err(torch)?,
+                            scaling: run.learner.scaling()?,
+                        }));
+                    }
                     before = sums;
                 }
                 if due {
@@ -452,6 +464,7 @@ pub fn run(
         let train_times = clock.read();
         summary.train_times += train_times;
         if done < steps {
+            check(&run, &recent)?;
             run.save(None)?;
             summary.stopped = Some(run.position.step);
             break;
@@ -489,11 +502,7 @@ pub fn run(
                 .of(&train_metrics, valid_metrics)
                 .is_some_and(|value| early.end_epoch(&mut run.early_stop, value)),
         };
-        run.position = Position { epoch: number, step: 0 };
-        run.meter = Meter::new(device).map_err(torch)?;
-        let score = score.filter(|score| score.is_finite());
-        run.save(score.map(|score| (options.monitor.to_string(), score)))?;
-        summary.epochs = number;
+        // Before the checkpoint: a run that is killed between the two tells it again, not never.
         tell(Event::Epoch(&Epoch {
             epoch: number,
             global_step: run.global_step,
@@ -501,8 +510,13 @@ pub fn run(
             train: train_metrics,
             valid: evaluation.as_ref(),
             train_times,
-            scaling,
+            scaling: run.learner.scaling()?,
         }));
+        run.position = Position { epoch: number, step: 0 };
+        run.meter = Meter::new(device).map_err(torch)?;
+        let score = score.filter(|score| score.is_finite());
+        run.save(score.map(|score| (options.monitor.to_string(), score)))?;
+        summary.epochs = number;
         summary.stopped_early = enough;
         if stopped() && !enough && number < options.epochs {
             summary.stopped = Some(0);
@@ -527,7 +541,7 @@ fn check(run: &Run<'_>, recent: &[Recent]) -> Result<()> {
     let ids = ids.collect::<Vec<_>>().join(",");
     let text = format!(
         "the loss is not finite at step {first} (epoch {}, learning rate {rate:e}){kept}; look at \
-         its samples with --ids {ids}, or try a lower --lr or --clip-norm",
+         its samples with `forebay preview --ids {ids}`, or try a lower --lr or --clip-norm",
         run.position.epoch + 1
     );
     Err(Error::new(ErrorKind::Data, text))
@@ -551,8 +565,9 @@ fn classes(train: &Loader, valid: Option<&Loader>) -> Result<i64> {
     Ok(largest + 1)
 }
 
-/// What tells one list of samples from another: all labels, and names from all over it.
-fn fingerprint(loader: &Loader) -> String {
+/// What tells one list of samples from another: all labels, names from all over it, and what becomes
+/// of them.
+fn fingerprint(loader: &Loader, pipeline: &str) -> String {
     const NAMES: u64 = 4096;
     let samples = loader.samples();
     let mut bytes: Vec<u8> = (0..samples).flat_map(|id| loader.label(id).to_le_bytes()).collect();
@@ -560,5 +575,6 @@ fn fingerprint(loader: &Loader) -> String {
         bytes.extend_from_slice(loader.place(id).as_os_str().as_encoded_bytes());
         bytes.push(0);
     }
+    bytes.extend_from_slice(pipeline.as_bytes());
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes))
 }

@@ -23,27 +23,48 @@ STD = numpy.float32([0.2023, 0.1994, 0.2010])
 
 
 def numbers():
+    # As tests/train: sums are of other parts with more, and the last bits grow over the steps.
+    torch.set_num_threads(1)
     torch.manual_seed(0)
     model = torchvision.models.resnet18(num_classes=10).to(memory_format=torch.channels_last)
-    images, labels = torch.randn(16, 3, 32, 32), torch.arange(16) % 10
+    images, labels = torch.randn(32, 3, 32, 32), torch.arange(32) % 10
+    large = torch.randn(2, 3, 224, 224)
     with torch.no_grad():
         batch = model(images).flatten().tolist()
-        running = model.eval()(images).flatten().tolist()
+        model.eval()
+        running, larger = (model(x).flatten().tolist() for x in (images, large))
     model.train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-6)
+    # Adam divides by the root of its second moment: with an epsilon of 1e-8 it turns the last bits of
+    # gradients near zero into whole steps, and the curves of two machines part.
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-5, eps=1e-3)
     losses = []
-    for _ in range(5):
+    for _ in range(20):
         loss = cross_entropy(model(images), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return {"batch_statistics": batch, "running_statistics": running, "losses": losses}
+    return {
+        "batch_statistics": batch,
+        "running_statistics": running,
+        "running_statistics_224": larger,
+        "losses": losses,
+    }
+
+
+BOUNDS = {
+    # Over 32 samples of one pixel the division by the deviation magnifies the last bits.
+    "batch_statistics": 1e-4,
+    "running_statistics": 1e-5,
+    "running_statistics_224": 1e-5,
+    "losses": 1e-4,
+}
 
 
 def test_torchvision_gives_the_numbers_that_forebay_is_held_to():
     expected, got = json.loads(NUMBERS.read_text()), numbers()
-    for name, bound in [("batch_statistics", 1e-4), ("running_statistics", 1e-5), ("losses", 1e-4)]:
+    assert expected.keys() == got.keys()
+    for name, bound in BOUNDS.items():
         numpy.testing.assert_allclose(got[name], expected[name], rtol=0, atol=bound, err_msg=name)
 
 

@@ -1,8 +1,8 @@
 //! Checkpoints: what they hold, which are kept, and what becomes of damaged ones.
 
-use crate::train::checkpoint::{Checkpoint, Meta, Mode, Pick, Store, Tensors, find};
-use crate::{meta, model, seeded};
+use crate::train::checkpoint::{Checkpoint, Conditions, Meta, Mode, Pick, Store, Tensors, find};
 use crate::train::resnet::Stem;
+use crate::{meta, model, seeded};
 use forebay::loader::Position;
 use safetensors::SafeTensors;
 use std::fs;
@@ -67,11 +67,14 @@ fn the_best_are_kept_and_the_last() {
     assert_eq!(save(&mut store, 1, 0.5), (vec![named(1, "0.5000"), last()], Some(0.5)));
     assert_eq!(save(&mut store, 2, 0.25).0, [named(1, "0.5000"), named(2, "0.2500"), last()]);
     // The worst makes room; one that is not better, none.
-    assert_eq!(save(&mut store, 3, 0.75), (vec![named(1, "0.5000"), named(3, "0.7500"), last()], Some(0.75)));
+    assert_eq!(
+        save(&mut store, 3, 0.75),
+        (vec![named(1, "0.5000"), named(3, "0.7500"), last()], Some(0.75))
+    );
     assert_eq!(save(&mut store, 4, 0.5).0, [named(1, "0.5000"), named(3, "0.7500"), last()]);
     assert_eq!(Checkpoint::read(&dir.path().join(Store::LAST)).unwrap().meta.position.epoch, 4);
     let error = store.save(&few(), &meta(5, 0, Some(f64::NAN)), true).unwrap_err().to_string();
-    assert!(error.contains("cannot make a safetensors file"), "{error}");
+    assert!(error.contains("cannot make a checkpoint"), "{error}");
 
     // A run that goes on knows them; one that begins would overwrite them.
     let again = Store::open(dir.path(), Mode::Max, 2, true).unwrap();
@@ -110,6 +113,30 @@ fn a_failed_save_keeps_the_checkpoint_before() {
     assert!(error.contains("cannot create the directory"), "{error}");
 }
 
+#[test]
+fn a_run_that_goes_on_ranks_as_it_did() {
+    let dir = tempfile::tempdir().unwrap();
+    let save = |store: &mut Store, epoch, score, metric: &str| {
+        let meta = Meta { score: Some((metric.into(), score)), ..meta(epoch, 0, None) };
+        store.save(&few(), &meta, true).unwrap();
+    };
+    let mut store = Store::open(dir.path(), Mode::Max, 1, false).unwrap();
+    save(&mut store, 1, 0.500_04, "valid_acc");
+    let mut store = Store::open(dir.path(), Mode::Max, 1, true).unwrap();
+    assert_eq!(store.best().unwrap().0, 0.500_04);
+    // Better than what the name says, and worse than what it was.
+    save(&mut store, 2, 0.500_02, "valid_acc");
+    let kept = "epoch=1-valid_acc=0.5000.safetensors";
+    assert_eq!(names(dir.path()), [kept, Store::LAST]);
+    // A loss is not compared with an accuracy.
+    let mut store = Store::open(dir.path(), Mode::Min, 1, true).unwrap();
+    save(&mut store, 3, 2.0, "valid_loss");
+    assert_eq!(store.best().unwrap().0, 2.0);
+    assert_eq!(names(dir.path()), [kept, "epoch=3-valid_loss=2.0000.safetensors", Store::LAST]);
+    let (path, ..) = find(dir.path(), Pick::Best(None)).unwrap();
+    assert!(path.ends_with("epoch=3-valid_loss=2.0000.safetensors"));
+}
+
 fn error(path: &Path) -> String {
     Checkpoint::read(path).unwrap_err().to_string()
 }
@@ -134,9 +161,14 @@ fn every_damage_is_noticed() {
     }
 
     // Another program's file is another matter.
-    let bytes = safetensors::serialize(Vec::<(String, safetensors::tensor::TensorView<'_>)>::new(), None);
+    let bytes =
+        safetensors::serialize(Vec::<(String, safetensors::tensor::TensorView<'_>)>::new(), None);
     fs::write(&path, bytes.unwrap()).unwrap();
-    assert!(error(&path).contains("no checkpoint of forebay; --weights reads it"), "{}", error(&path));
+    assert!(
+        error(&path).contains("no checkpoint of forebay; --weights reads it"),
+        "{}",
+        error(&path)
+    );
     assert!(error(&dir.path().join("none")).contains("cannot read"));
 }
 
@@ -185,11 +217,18 @@ fn what_changes_the_weights_is_told() {
     assert!(now.compare(&before, within).unwrap().is_empty());
     (now.torch_threads, now.processor) = (4, "another".into());
     let notes = now.compare(&before, within).unwrap();
-    assert_eq!(notes, ["threads of libtorch: 2 before, 4 now", "processor: one before, another now"]);
+    assert_eq!(
+        notes,
+        ["threads of libtorch: 2 before, 4 now", "processor: one before, another now"]
+    );
     // Where an epoch's batches are others, its middle means nothing.
     now.batch_size = 16;
     let error = now.compare(&before, within).unwrap_err().to_string();
     assert!(error.contains("batch size 8, and this run has 16"), "{error}");
     let end = Position { epoch: 1, step: 0 };
     assert_eq!(now.compare(&before, end).unwrap().len(), 3);
+    // The pipeline now leaves out the last batch.
+    let fewer = Conditions { steps: before.steps - 1, ..before.clone() };
+    let error = fewer.compare(&before, within).unwrap_err().to_string();
+    assert!(error.contains("batches an epoch 4, and this run has 3"), "{error}");
 }

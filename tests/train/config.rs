@@ -12,7 +12,8 @@ fn settings(data: &tempfile::TempDir, args: &str) -> toml::Table {
 fn flags_win_over_files_and_files_over_recipes() {
     let data = shapes(2, 0);
     let file = data.path().join("run.toml");
-    fs::write(&file, "preset = \"warmup-cosine\"\nlr = 0.5\nbatch-size = 64\ntf32 = true\n").unwrap();
+    fs::write(&file, "preset = \"warmup-cosine\"\nlr = 0.5\nbatch-size = 64\ntf32 = true\n")
+        .unwrap();
     let got = settings(&data, "--config run.toml --batch-size 32 --tf32=false");
     let value = |key: &str| got[key].to_string();
     // From the recipe, from the recipe's recipe, the file, flags, and the default.
@@ -20,8 +21,13 @@ fn flags_win_over_files_and_files_over_recipes() {
     assert_eq!((value("lr"), value("batch_size")), ("0.5".into(), "32".into()));
     assert_eq!((value("tf32"), value("patience")), ("false".into(), "4".into()));
 
-    // What is printed gives the same again.
-    let printed = good(run(&data, "--config run.toml --print-config"));
+    // What is printed gives the same again, also what looks like a number and is none.
+    let flags = "--name 007 --out 1e3 --seed 18446744073709551615 --lr 1e-3 --accumulate 1:1,5:4";
+    let printed = good(run(&data, &format!("--config run.toml --print-config {flags}")));
+    let got: toml::Table = printed.parse().unwrap();
+    let strings = ["name", "out", "seed", "accumulate"].map(|key| got[key].as_str().unwrap());
+    assert_eq!(strings, ["007", "1e3", "18446744073709551615", "1:1,5:4"]);
+    assert_eq!(got["lr"].as_float(), Some(1e-3));
     fs::write(&file, &printed).unwrap();
     assert_eq!(good(run(&data, "--config run.toml --print-config")), printed);
 }

@@ -4,14 +4,18 @@
 mod checkpoint;
 mod config;
 mod device;
+mod learner;
 mod log;
+mod lora;
 mod model;
 mod optimizer;
 mod pickling;
 mod plot;
 mod precision;
 mod program;
+mod recompute;
 mod resume;
+mod run;
 mod scaler;
 mod schedule;
 #[path = "../common/softgpu.rs"]
@@ -30,7 +34,7 @@ use crate::train::precision::Precision;
 use crate::train::resnet::{ResNet18, Stem};
 use crate::train::schedule::{Kind as RateKind, Plan, Scheduler};
 use forebay::loader::Position;
-use forebay::{error, loader, tensor};
+use forebay::{error, letters, loader, tensor};
 use std::sync::{Mutex, MutexGuard};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};
@@ -114,9 +118,4 @@ fn meta(epoch: u32, step: usize, score: Option<f64>) -> Meta {
     }
 }
 
-const PLAN: Plan = Plan {
-    kind: RateKind::Constant,
-    base_lr: 0.1,
-    warmup_steps: 0,
-    total_steps: 1,
-};
+const PLAN: Plan = Plan { kind: RateKind::Constant, base_lr: 0.1, warmup_steps: 0, total_steps: 1 };

@@ -197,7 +197,8 @@ fn parameters_without_a_gradient_stay_out_of_it() {
     let frozen = Tensor::from_slice(&[4_f32]);
     let named = [("used", &used), ("unused", &unused), ("frozen", &frozen)];
     let named = named.map(|(name, tensor)| (name.to_string(), tensor.shallow_clone()));
-    let options = Options { algorithm: Algorithm::ADAM_W, weight_decay: 0.1, ..Options::default() };
+    let algorithm = Algorithm::AdamW { betas: (0.9, 0.999), epsilon: 1e-8 };
+    let options = Options { algorithm, weight_decay: 0.1, ..Options::default() };
     let mut optimizer = Optimizer::new(options, named.into()).unwrap();
     optimizer.step(0.1, None, None).unwrap();
     (&used * &frozen).sum(Kind::Float).backward();

@@ -1,12 +1,16 @@
 //! Runs that were ended and go on: the same weights to the bit as of one that was left alone.
 
 use crate::program::{command, complaint, good, last, run, same, shapes, told};
-use crate::train::checkpoint::Tensors;
+use crate::train::checkpoint::{Checkpoint, Tensors};
+use forebay::loader::Position;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
+use std::thread;
+use std::time::Instant;
 use tempfile::TempDir;
 
 /// Two epochs of 7 batches, the last of them short, two of which make a step. All that has a state:
@@ -22,7 +26,8 @@ fn left_alone(data: &TempDir) -> (String, Tensors) {
 
 /// Starts a run in `out`, and kills it without warning once `stderr` has a line with `text`.
 fn kill_at(data: &Path, args: &str, text: &str, signal: Signal) {
-    let mut child = command(data, args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command(data, args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
     let found = lines.by_ref().find(|line| line.contains(text));
     kill_process(Pid::from_child(&child), signal).unwrap();
@@ -36,7 +41,11 @@ fn a_killed_run_goes_on_to_the_same_weights() {
     let data = shapes(53, 11);
     let (told_alone, alone) = left_alone(&data);
     // In the first epoch's first and last step, and in the second; then the same run twice.
-    let kills = [vec!["1/2 training 2/7"], vec!["1/2 training 7/7"], vec!["1/2 training 4/7", "2/2 training 6/7"]];
+    let kills = [
+        vec!["1/2 training 2/7"],
+        vec!["1/2 training 7/7"],
+        vec!["1/2 training 4/7", "2/2 training 6/7"],
+    ];
     for (place, moments) in kills.iter().enumerate() {
         let out = format!("killed-{place}");
         kill_at(data.path(), &format!("{RUN} --out {out}"), moments[0], Signal::KILL);
@@ -55,11 +64,58 @@ fn a_killed_run_goes_on_to_the_same_weights() {
         assert_eq!(line(&stdout), line(&told_alone));
         let steps = |out: &str| {
             let text = fs::read_to_string(data.path().join(out).join("metrics.csv")).unwrap();
-            let columns = text.lines().skip(1).map(|line| line.split(',').take(6).collect::<Vec<_>>().join(","));
+            let columns = text
+                .lines()
+                .skip(1)
+                .map(|line| line.split(',').take(6).collect::<Vec<_>>().join(","));
             columns.collect::<Vec<_>>()
         };
         assert_eq!(steps(&out), steps("alone"), "{moments:?}");
     }
+}
+
+/// A few kills here; `make test-kill` asks for more.
+#[test]
+fn a_run_killed_at_random_moments_goes_on_to_the_same_weights() {
+    let kills = std::env::var("FOREBAY_KILLS").map_or(2, |kills| kills.parse().unwrap());
+    let data = shapes(53, 11);
+    let settings = RUN.replace("--epochs 2", &format!("--epochs {}", 1 + kills));
+    let start = Instant::now();
+    good(run(&data, &format!("{settings} --out alone")));
+    let (whole, alone) = (start.elapsed(), last(&data.path().join("alone")).1);
+    let checkpoints = data.path().join("killed/checkpoints");
+    let args = || match checkpoints.join("last.safetensors").exists() {
+        true => "--resume last --out killed".to_string(),
+        false => format!("{settings} --out killed"),
+    };
+    for kill in 1..=kills {
+        let share =
+            f64::from(RandomState::new().build_hasher().finish() as u32) / f64::from(u32::MAX);
+        // On average the run comes to its end with the last kill.
+        let moment = whole.mul_f64(share * 2.0 / f64::from(kills));
+        let mut command = command(data.path(), &args());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        thread::sleep(moment);
+        child.kill().unwrap();
+        let ended = child.wait().unwrap();
+        let files = checkpoints.read_dir().into_iter().flatten().map(|file| file.unwrap().path());
+        let files: Vec<_> =
+            files.filter(|path| path.extension().is_some_and(|e| e == "safetensors")).collect();
+        for path in &files {
+            Checkpoint::read(path).unwrap();
+        }
+        let told = last_position(&checkpoints);
+        println!(
+            "kill {kill} of {kills} after {moment:.2?} ({ended}): {} files, at {told:?}",
+            files.len()
+        );
+    }
+    good(run(&data, &args()));
+    assert!(same(&last(&data.path().join("killed")).1, &alone));
+}
+
+fn last_position(checkpoints: &Path) -> Option<Position> {
+    Some(Checkpoint::read(&checkpoints.join("last.safetensors")).ok()?.meta.position)
 }
 
 #[test]
@@ -109,7 +165,10 @@ fn what_cannot_go_on_is_told() {
     let output = run(&data, "--resume last --out run --epochs 3");
     let stderr = String::from_utf8(output.stderr.clone()).unwrap();
     good(output);
-    assert!(stderr.contains("passed over") && stderr.contains("last.safetensors: not a whole"), "{stderr}");
+    assert!(
+        stderr.contains("passed over") && stderr.contains("last.safetensors: not a whole"),
+        "{stderr}"
+    );
     fs::write(&last, &whole[..whole.len() / 2]).unwrap();
     let (_, line) = complaint(run(&data, "--resume run/checkpoints/last.safetensors"));
     assert!(line.contains("the next good one is run/checkpoints/epoch="), "{line}");

@@ -78,6 +78,10 @@ fn formats_wrappings_and_prefixes_give_the_same_tensors() {
     };
     let lightning = dict(&[("state_dict", named("model._orig_mod."))]);
     is_state(&read(&zipped(&pickle(&lightning), &storages())).unwrap());
+    // timm's trainer leaves its settings beside the weights.
+    let settings = [b"cargparse\nNamespace\n)\x81", &dict(&[("lr", int(1))])[..], b"b"].concat();
+    let timm = dict(&[("arch", text("resnet18")), ("args", settings), ("state_dict", state())]);
+    is_state(&read(&zipped(&pickle(&timm), &storages())).unwrap());
     // A prefix that one name lacks is part of the others' names.
     let mixed = dict(&[("module.a", dense()), ("b", dense())]);
     let mixed = read(&zipped(&pickle(&mixed), &storages())).unwrap();

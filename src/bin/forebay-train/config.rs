@@ -5,8 +5,10 @@
 //! is one definition of each setting, and flags win.
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::{ArgMatches, Command};
+use clap::builder::ValueParser;
+use clap::{ArgMatches, Command, value_parser};
 use forebay::graph::nearest;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -60,10 +62,12 @@ impl Source {
     pub(crate) fn with_presets(self) -> Result<Vec<Source>> {
         match self.table()?.get(PRESET) {
             None => Ok(vec![self]),
-            Some(toml::Value::String(name)) if PRESETS.iter().any(|(known, text)| {
-                // Else a recipe that starts from itself would have no beginning.
-                known == name && *text != self.text
-            }) => {
+            Some(toml::Value::String(name))
+                if PRESETS.iter().any(|(known, text)| {
+                    // Else a recipe that starts from itself would have no beginning.
+                    known == name && *text != self.text
+                }) =>
+            {
                 let mut sources = Source::preset(name)?.with_presets()?;
                 sources.push(self);
                 Ok(sources)
@@ -118,6 +122,13 @@ fn settings(command: &Command) -> impl Iterator<Item = &str> {
 /// With `absolute`, paths are those from the root, so that the text means the same anywhere.
 pub(crate) fn print(command: &Command, matches: &ArgMatches, absolute: bool) -> String {
     let mut lines = Vec::new();
+    let type_of = |name: &str| {
+        let arg = command.get_arguments().find(|arg| arg.get_long() == Some(name));
+        arg.expect("it is a setting").get_value_parser().type_id()
+    };
+    let texts = [ValueParser::from(value_parser!(String)), value_parser!(PathBuf).into()];
+    let texts = texts.map(|parser| parser.type_id());
+    let numbers = ValueParser::from(value_parser!(f64)).type_id();
     // A copy lies where the run went.
     for name in settings(command).filter(|name| !absolute || *name != "out") {
         let key = name.replace('-', "_");
@@ -131,15 +142,69 @@ pub(crate) fn print(command: &Command, matches: &ArgMatches, absolute: bool) -> 
             let path = std::path::absolute(PathBuf::from(value));
             text = path.map_or(text, |path| path.display().to_string());
         }
-        // As numbers where they read back to the same text, so that no digit is lost.
+        // A run may be called 007: only what is a number stands as one, and only where it reads back
+        // to the same, which not all of 64 bits do.
+        let kind = type_of(name);
         let plain = text.parse::<i64>().is_ok_and(|number| number.to_string() == text)
             || matches!(text.as_str(), "true" | "false");
         let float = text.parse::<f64>().ok().filter(|number| number.is_finite());
         lines.push(match float {
-            _ if plain => format!("{key} = {text}"),
-            Some(number) => format!("{key} = {number:?}"),
-            None => format!("{key} = {}", toml::Value::String(text)),
+            Some(number) if kind == numbers => format!("{key} = {number:?}"),
+            _ if plain && !texts.contains(&kind) => format!("{key} = {text}"),
+            _ => format!("{key} = {}", toml::Value::String(text)),
         });
     }
     lines.join("\n") + "\n"
+}
+
+/// Settings that change no weight, or whose change shows elsewhere: in what a checkpoint says of its
+/// samples, seed, batches, threads and processor.
+const HARMLESS: &[&str] = &[
+    "data",
+    "batch_size",
+    "pipeline",
+    "limit_train",
+    "threads",
+    "follow_links",
+    "weights",
+    "seed",
+    "device",
+    "torch_threads",
+    "name",
+    "out",
+    "save_top_k",
+    "save_every",
+    "log_every",
+    "no_sanity",
+    "quiet",
+];
+
+/// What a run under the settings `now` does otherwise than one under `before`, both as [`print()`]
+/// has them: `lr: 0.1 before, 0.01 now`.
+///
+/// # Errors
+/// Where a plateau's history would be taken for another metric's or another rate's.
+pub(crate) fn compare(before: &str, now: &str) -> Result<Vec<String>> {
+    let (before, now): (toml::Table, toml::Table) = (before.parse()?, now.parse()?);
+    let keys: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    let value = |table: &toml::Table, key: &str| {
+        table.get(key).map_or_else(|| "nothing".to_string(), toml::Value::to_string)
+    };
+    let is = |schedule: &[&str]| {
+        now.get("schedule").and_then(toml::Value::as_str).is_some_and(|s| schedule.contains(&s))
+    };
+    let mut changes = Vec::new();
+    for key in keys.into_iter().filter(|key| !HARMLESS.contains(&key.as_str())) {
+        let (old, new) = (value(&before, key), value(&now, key));
+        // More epochs of the same are what most runs go on for.
+        if old == new || (key == "epochs" && !is(&["cosine", "onecycle"])) {
+            continue;
+        }
+        let change = format!("{key}: {old} before, {new} now");
+        if is(&["plateau"]) && ["monitor", "mode", "lr"].contains(&key.as_str()) {
+            bail!("{change}; a plateau's history is of the first: begin anew from --weights");
+        }
+        changes.push(change);
+    }
+    Ok(changes)
 }

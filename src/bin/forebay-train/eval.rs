@@ -152,9 +152,13 @@ fn tell(evaluation: &Evaluation, names: &[String]) -> std::io::Result<()> {
         writeln!(out, "{:<width$}     acc    right of samples  most often taken for", "class")?;
     }
     for Class { name, right, samples, mistaken_for } in classes {
-        let share = right as f64 / samples as f64;
+        // A class may have no samples.
+        let share = match samples {
+            0 => "-".to_string(),
+            _ => format!("{:.4}", right as f64 / samples as f64),
+        };
         let most = mistaken_for.map_or_else(String::new, |(name, n)| format!("{name} ({n})"));
-        writeln!(out, "{name:<width$}  {share:>6.4}  {right:>7} of {samples:<7}  {most}")?;
+        writeln!(out, "{name:<width$}  {share:>6}  {right:>7} of {samples:<7}  {most}")?;
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ mod classes;
 mod config;
 mod eval;
 mod export_weights;
-//mod merge_lora;
+mod merge_lora;
 mod network;
 mod pictures;
 #[path = "../../cli/pipelines.rs"]
@@ -33,7 +33,7 @@ mod training;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use forebay::error;
-use forebay::{loader, tensor};
+use forebay::{letters, loader, tensor};
 use status::{report, usage};
 use std::env;
 use std::ffi::OsString;
@@ -58,7 +58,7 @@ enum Subcommands {
     /// Turn a checkpoint into a state dict that torchvision loads
     ExportWeights(export_weights::Args),
     /// Merge low-rank adapters into the weights
-    //MergeLora,
+    MergeLora(merge_lora::Args),
     /// Draw a learning rate schedule
     PlotLr(plot_lr::Args),
 }
@@ -97,7 +97,7 @@ fn run(arguments: &[OsString]) -> anyhow::Result<Verdict> {
         Subcommands::Eval(args) => eval::run(&args).map(|()| Verdict::Done),
         Subcommands::Predict(args) => predict::run(&args),
         Subcommands::ExportWeights(args) => export_weights::run(&args).map(|()| Verdict::Done),
-//ML
+        Subcommands::MergeLora(args) => merge_lora::run(&args).map(|()| Verdict::Done),
         Subcommands::PlotLr(args) => plot_lr::run(&args).map(|()| Verdict::Done),
     }
 }

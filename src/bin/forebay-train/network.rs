@@ -4,7 +4,7 @@ use crate::train::checkpoint::{Checkpoint, Meta, Model, Tensors};
 use crate::train::device::Device;
 use crate::train::freeze::Unfreeze;
 use crate::train::learner::{Learner, Recipe};
-use crate::train::{optimizer, precision::Precision, state_dict, weights};
+use crate::train::{lora, optimizer, precision::Precision, state_dict, weights};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 
@@ -32,6 +32,16 @@ pub(crate) fn open(
     Ok((learner, meta))
 }
 
+/// Weights to start from: a state dict's or a whole checkpoint's, with adapters merged into them.
+pub(crate) fn weights(path: &Path) -> Result<Tensors> {
+    let mut tensors = match Meta::peek(path) {
+        Some(_) => Checkpoint::read(path)?.tensors()?,
+        None => state_dict::read(path)?,
+    };
+    tensors.retain(|name, _| !name.contains('/'));
+    Ok(lora::merge(tensors)?)
+}
+
 fn read(path: &Path) -> Result<(Model, Tensors, Option<Meta>)> {
     let error = match Checkpoint::read(path) {
         Ok(checkpoint) => {
@@ -40,7 +50,10 @@ fn read(path: &Path) -> Result<(Model, Tensors, Option<Meta>)> {
         }
         Err(error) => error,
     };
-    // A checkpoint of ours that is damaged is none of another kind.
+    // A checkpoint of ours that is damaged is none of another kind, though it may read as one.
+    if Meta::peek(path).is_some() {
+        bail!(error);
+    }
     let Ok(tensors) = state_dict::read(path) else { bail!(error) };
     let size = |name: &str| tensors.get(name).map(tch::Tensor::size);
     let (Some(conv1), Some(head)) = (size("conv1.weight"), size("fc.weight")) else {

@@ -12,7 +12,7 @@ use image::RgbImage;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes as the run goes; what fails is told once, and the run goes on.
+/// Writes as the run goes. What fails is told once, and the run goes on.
 pub(crate) struct Recorder {
     dir: PathBuf,
     csv: MetricsCsv,
@@ -21,7 +21,7 @@ pub(crate) struct Recorder {
     names: Vec<String>,
     /// Of the last validation.
     confusion: Vec<Vec<u64>>,
-    failed: Option<anyhow::Error>,
+    failed: bool,
 }
 
 impl Recorder {
@@ -35,11 +35,12 @@ impl Recorder {
         events.text("config", resumed_at.unwrap_or(0), &format!("```\n{settings}```"));
         events.flush()?;
         let dir = dir.to_path_buf();
-        Ok(Recorder { dir, csv, events, names: Vec::new(), confusion: Vec::new(), failed: None })
+        Ok(Recorder { dir, csv, events, names: Vec::new(), confusion: Vec::new(), failed: false })
     }
 
-    /// Writes down an event of the run.
-    pub(crate) fn record(&mut self, event: &Event<'_>) {
+    /// Writes down an event of the run. The error is the first that something could not be written
+    /// with.
+    pub(crate) fn record(&mut self, event: &Event<'_>) -> Option<anyhow::Error> {
         let result = match event {
             Event::Start { model, .. } => {
                 self.names.clone_from(&model.names);
@@ -51,9 +52,7 @@ impl Recorder {
             Event::Epoch(epoch) => self.epoch(epoch),
             Event::Batch(_) | Event::Note(_) | Event::Weights(_) => Ok(()),
         };
-        if let Err(error) = result {
-            self.failed.get_or_insert(error);
-        }
+        result.err().filter(|_| !std::mem::replace(&mut self.failed, true))
     }
 
     fn log(&mut self, log: &Log) -> Result<()> {
@@ -156,9 +155,9 @@ impl Recorder {
         self.dir.join("curves.svg")
     }
 
-    /// Draws who is taken for whom; gives the pictures that there are, with what they show. The
-    /// error is the first that something could not be written with.
-    pub(crate) fn finish(mut self) -> (Vec<(&'static str, PathBuf)>, Option<anyhow::Error>) {
+    /// Draws who is taken for whom; gives the pictures that there are, with what they show.
+    pub(crate) fn finish(self) -> (Vec<(&'static str, PathBuf)>, Option<anyhow::Error>) {
+        let mut failed = None;
         let mut files = vec![("curves", self.curves_path())];
         // More classes would be thinner than a pixel.
         if (2..=100).contains(&self.confusion.len()) {
@@ -168,11 +167,11 @@ impl Recorder {
                 .and_then(|picture| Ok(picture.save(&path)?));
             match drawn {
                 Ok(()) => files.push(("confusion", path)),
-                Err(error) => drop(self.failed.get_or_insert(error)),
+                Err(error) => failed = Some(error),
             }
         }
         files.retain(|(_, path)| path.exists());
-        (files, self.failed)
+        (files, failed)
     }
 }
 

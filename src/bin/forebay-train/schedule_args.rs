@@ -88,10 +88,7 @@ impl ShapeArgs {
                 div_factor: self.div_factor,
                 final_div_factor: self.final_div_factor,
             },
-            ScheduleName::Step => Kind::Step {
-                every_epochs: self.step_epochs,
-                gamma: self.gamma,
-            },
+            ScheduleName::Step => Kind::Step { every_epochs: self.step_epochs, gamma: self.gamma },
             ScheduleName::Plateau => Kind::Plateau {
                 factor: self.plateau_factor,
                 patience: self.plateau_patience,
@@ -130,12 +127,8 @@ mod tests {
 
     #[test]
     fn flags_make_a_plan() {
-        let constant = Plan {
-            kind: Kind::Constant,
-            base_lr: 0.1,
-            warmup_steps: 0,
-            total_steps: 150,
-        };
+        let constant =
+            Plan { kind: Kind::Constant, base_lr: 0.1, warmup_steps: 0, total_steps: 150 };
         assert_eq!(plan("train").unwrap(), constant);
         let cosine = Plan { kind: Kind::Cosine { min_lr: 0.01 }, warmup_steps: 75, ..constant };
         let words = "train --schedule cosine --min-lr 0.01 --warmup-epochs 1.5";

@@ -179,8 +179,11 @@ impl Screen {
             };
             self.print(&format!("stopped after {place}; --resume last goes on from there"));
         } else if times.samples == 0 {
+            // A run that was stopped in its last validation had only that left.
+            let begun =
+                if self.last.is_some() { "nothing left to train" } else { "nothing left to do" };
             self.print(&format!(
-                "nothing left to do: {epochs} epochs are done{}",
+                "{begun}: {epochs} epochs are done{}",
                 if summary.stopped_early { ", and no improvement came" } else { "" }
             ));
         } else {

@@ -4,6 +4,7 @@ use crate::Verdict;
 use crate::args::{Args, ModeName, OptimizerName, StemName, UnfreezeName};
 use crate::classes::report_folders;
 use crate::config::{self, Source};
+use crate::network;
 use crate::pipelines;
 use crate::place;
 use crate::record::Recorder;
@@ -16,14 +17,15 @@ use crate::train::optimizer::{self, Algorithm};
 use crate::train::resnet::Stem;
 use crate::train::run::{self, Data, Event, run};
 use crate::train::schedule::Plan;
-use crate::train::state_dict;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgMatches, Command, FromArgMatches};
 use forebay::device::Choice;
 use forebay::error::Error;
+use forebay::graph::spec::Spec;
 use forebay::loader::{self, Deliver, Loader};
 use std::ffi::OsString;
 use std::fs;
+use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,17 +37,20 @@ struct Resume {
 }
 
 /// Trains with what `matches` of `command` say, which were parsed from `user`.
-pub(crate) fn main(
-    command: &Command,
-    matches: &ArgMatches,
-    user: &[OsString],
-) -> Result<Verdict> {
+pub(crate) fn main(command: &Command, matches: &ArgMatches, user: &[OsString]) -> Result<Verdict> {
+    // A file may say where the run lies that this one goes on with, which says the rest.
     let args = Args::from_arg_matches(matches)?;
+    let (mut matches, mut args) = settings(command, &args, None, user)?;
     let resume = args.resume.as_deref().map(|what| resume(what, &args)).transpose()?;
-    let (matches, args) = settings(command, &args, resume.as_ref(), user)?;
+    if resume.is_some() {
+        (matches, args) = settings(command, &args, resume.as_ref(), user)?;
+    }
     if args.print_config {
-        print!("{}", config::print(command, &matches, false));
+        stdout().write_all(config::print(command, &matches, false).as_bytes())?;
         return Ok(Verdict::Done);
+    }
+    if args.run.dev_run.is_some() && resume.is_some() {
+        bail!("--dev-run tries a run from its beginning: leave out --resume");
     }
     train(&args, resume, &config::print(command, &matches, true))
 }
@@ -81,23 +86,39 @@ fn settings(
 
 fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict> {
     let place = place::open(args.run.device, args.run.tf32)?;
-    let mut data = open(args, place.loader)?;
+    let (mut data, pipeline) = open(args, place.loader)?;
+    let epochs = if args.run.dev_run.is_some() { 1 } else { args.run.epochs };
+    let accumulate = args.optimizer.accumulate.clone();
+    let steps = data.train.len();
+    let steps_per_epoch = accumulate.steps(1, steps) as u64;
+    let plan = args.schedule.plan(args.optimizer.lr, u64::from(epochs), steps_per_epoch)?;
+    let schedule = Plan { total_steps: accumulate.total(epochs, steps), ..plan };
+    let weights = match (&args.model.weights, &resume) {
+        (Some(path), None) => Some(network::weights(path)?),
+        _ => None,
+    };
+    let changes = match &resume {
+        Some(resume) => config::compare(&resume.checkpoint.meta.config, settings)?,
+        None => Vec::new(),
+    };
+    // All that can be wrong with settings has shown: from here on the run leaves traces.
     let run_dir = match args.run.dev_run {
         Some(_) => None,
         None => Some(directory(args, resume.as_ref())?),
     };
     let monitor = args.run.monitor;
     let mode = mode(args).unwrap_or(monitor.mode());
-    let mut store = match &run_dir {
-        None => None,
-        Some(dir) => {
-            let top_k = usize::from(args.run.save_top_k);
-            Some(Store::open(&dir.join(CHECKPOINTS), mode, top_k, resume.is_some())?)
+    let mut store = None;
+    let mut resumed_at = resume.as_ref().map(|resume| resume.checkpoint.meta.global_step);
+    if let Some(dir) = &run_dir {
+        let checkpoints = dir.join(CHECKPOINTS);
+        // A run that goes on elsewhere begins there.
+        if !resume.as_ref().is_some_and(|resume| lies_in(&resume.path, &checkpoints)) {
+            resumed_at = None;
         }
-    };
-    let epochs = if args.run.dev_run.is_some() { 1 } else { args.run.epochs };
-    let accumulate = args.optimizer.accumulate.clone();
-    let steps = data.train.len();
+        let top_k = usize::from(args.run.save_top_k);
+        store = Some(Store::open(&checkpoints, mode, top_k, resumed_at.is_some())?);
+    }
     let options = run::Options {
         device: place.torch.clone(),
         stem: match args.model.stem {
@@ -106,20 +127,10 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
         },
         classes: args.model.classes,
         lora: args.model.lora,
-        weights: match (&args.model.weights, &resume) {
-            (Some(path), None) => Some(state_dict::read(path)?),
-            _ => None,
-        },
+        weights,
         recipe: recipe(args),
         epochs,
-        schedule: Plan {
-            total_steps: accumulate.total(epochs, steps),
-            ..args.schedule.plan(
-                args.optimizer.lr,
-                u64::from(epochs),
-                accumulate.steps(1, steps) as u64,
-            )?
-        },
+        schedule,
         accumulate,
         monitor,
         maximize: mode == Mode::Max,
@@ -137,17 +148,26 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
             .or(resume.as_ref().map(|resume| resume.checkpoint.meta.conditions.torch_threads)),
         sanity: !args.run.no_sanity,
         repeat_batch: args.data.repeat_batch,
+        pipeline,
         config: settings.to_string(),
     };
-    let resumed_at = resume.as_ref().map(|resume| resume.checkpoint.meta.global_step);
-    let recorder = run_dir.as_deref().map(|dir| Recorder::open(dir, settings, resumed_at));
-    let mut recorder = recorder.transpose()?;
+    let mut recorder = None;
     let stop = stop_on_interrupt()?;
     let mut screen = Screen::new(epochs, args.run.log_every.is_some(), args.run.quiet);
     let mut tell = |event: Event<'_>| {
         screen.show(&event);
-        if let Some(recorder) = &mut recorder {
-            recorder.record(&event);
+        // Not before: a run that cannot go on is to leave the logs as they are.
+        if let (Event::Start { .. }, Some(dir)) = (&event, &run_dir) {
+            for change in &changes {
+                screen.note(&format!("the run goes on otherwise than it began: {change}"));
+            }
+            match Recorder::open(dir, settings, resumed_at) {
+                Ok(opened) => recorder = Some(opened),
+                Err(error) => screen.note(&format!("there will be no logs: {error:#}")),
+            }
+        }
+        if let Some(error) = recorder.as_mut().and_then(|recorder| recorder.record(&event)) {
+            screen.note(&format!("a part of the logs is missing: {error:#}"));
         }
     };
     let resume = resume.map(|Resume { path, checkpoint }| (path, checkpoint));
@@ -197,10 +217,9 @@ fn recipe(args: &Args) -> Recipe {
         freeze_norm: args.model.freeze_norm,
         optimizer: optimizer::Options {
             algorithm: match optimizer.optimizer {
-                OptimizerName::Sgd => Algorithm::Sgd {
-                    momentum: optimizer.momentum,
-                    nesterov: optimizer.nesterov,
-                },
+                OptimizerName::Sgd => {
+                    Algorithm::Sgd { momentum: optimizer.momentum, nesterov: optimizer.nesterov }
+                }
                 OptimizerName::Adam => Algorithm::Adam { betas, epsilon },
                 OptimizerName::Adamw => Algorithm::AdamW { betas, epsilon },
             },
@@ -245,13 +264,21 @@ fn resume(what: &str, args: &Args) -> Result<Resume> {
     for error in passed_over {
         eprintln!("forebay: note: passed over {error}");
     }
-    eprintln!("going on from {}", path.display());
+    if !args.run.quiet {
+        eprintln!("going on from {}", path.display());
+    }
     Ok(Resume { path, checkpoint })
 }
 
 /// Where the versions of a run lie.
 fn runs(args: &Args) -> PathBuf {
     Path::new("runs").join(&args.run.name)
+}
+
+/// Whether the file at `path` lies in the directory `dir`, by whatever names.
+fn lies_in(path: &Path, dir: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    real(path).is_some_and(|path| path.parent() == real(dir).as_deref())
 }
 
 /// Where the run goes: made where it is missing.
@@ -286,7 +313,7 @@ fn newest(parent: &Path) -> Result<PathBuf> {
     let with_checkpoint = versions.into_iter().rev().map(|(_, dir)| dir);
     with_checkpoint
         .into_iter()
-        .find(|dir| dir.join(CHECKPOINTS).is_dir())
+        .find(|dir| dir.join(CHECKPOINTS).join(Store::LAST).exists())
         .with_context(|| format!("no run in {} to go on with", parent.display()))
 }
 
@@ -305,8 +332,9 @@ fn versions(parent: &Path) -> Result<Vec<(i64, PathBuf)>> {
     Ok(versions)
 }
 
-/// Opens the training samples and, where there are any, those to validate on.
-fn open(args: &Args, device: Choice) -> Result<Data> {
+/// Opens the training samples and, where there are any, those to validate on; also says what the
+/// first go through.
+fn open(args: &Args, device: Choice) -> Result<(Data, String)> {
     let Some(root) = &args.data.data else { bail!("--data DIR is missing") };
     let entries = root.read_dir();
     drop(entries.map_err(|e| Error::io("read the directory", root, e)).context("--data")?);
@@ -324,30 +352,51 @@ fn open(args: &Args, device: Choice) -> Result<Data> {
     };
 
     let dir = split("train").unwrap_or_else(|| root.clone());
-    let train = load(&args.data.pipeline, &dir, &options(args.data.limit_train))?;
+    let quiet = args.run.quiet;
+    let spec = pipelines::named(&args.data.pipeline)?;
+    let train = load(&spec, &args.data.pipeline, &dir, &options(args.data.limit_train), quiet)?;
+    let pipeline = format!("{spec:?}");
 
     let named = args.data.valid_pipeline.as_deref();
     let dir = split("valid").or_else(|| named.map(|_| root.clone()));
     let options = options(args.data.limit_valid);
-    let valid = dir.map(|dir| load(named.unwrap_or(VALID), &dir, &options)).transpose()?;
+    let load_valid = |dir: PathBuf| {
+        let name = named.unwrap_or(VALID);
+        load(&pipelines::named(name)?, name, &dir, &options, quiet)
+    };
+    let valid = dir.map(load_valid).transpose()?;
 
     match &valid {
-        None => eprintln!("no valid/ in {}: training without validation", root.display()),
+        _ if quiet => {}
+        None => {
+            let best = match args.run.monitor.is_of_validation() && args.run.save_top_k > 0 {
+                true => ", so no checkpoint is the best; --monitor train_loss rates by that",
+                false => "",
+            };
+            eprintln!("no valid/ in {}: training without validation{best}", root.display());
+        }
         Some(_) if named.is_none() && !pipelines::is_built_in(&args.data.pipeline) => {
             eprintln!("validating through the built-in {VALID}; --valid-pipeline names another");
         }
         Some(_) => {}
     }
-    Ok(Data { train, valid })
+    Ok((Data { train, valid }, pipeline))
 }
 
 /// The pipeline of validation samples where none is named.
 pub(crate) const VALID: &str = "cifar10-valid";
 
-fn load(pipeline: &str, dir: &Path, options: &loader::Options) -> Result<Loader> {
-    let spec = pipelines::named(pipeline)?;
-    let loader = Loader::open(&spec, dir, options).map_err(|e| e.in_pipeline(pipeline))?;
-    report_folders(&spec, &loader);
+fn load(
+    spec: &Spec,
+    name: &str,
+    dir: &Path,
+    options: &loader::Options,
+    quiet: bool,
+) -> Result<Loader> {
+    let loader = Loader::open(spec, dir, options).map_err(|e| e.in_pipeline(name))?;
+    if !quiet {
+        report_folders(spec, &loader);
+    }
     Ok(loader)
 }
 

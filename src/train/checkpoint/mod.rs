@@ -11,17 +11,17 @@ pub use store::{Mode, Pick, Store, find};
 use super::early_stop;
 use super::resnet::Stem;
 use super::schedule;
-use super::torch;
+use super::state_dict::safe;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::Position;
 use safetensors::SafeTensors;
-use safetensors::tensor::{Dtype, TensorView};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
-use tch::{Kind, TchError, Tensor};
+use tch::Tensor;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Tensors by name.
@@ -94,7 +94,9 @@ impl fmt::Display for Model {
         write!(f, "a {stem} stem, {} classes", self.classes)?;
         match self.lora {
             Some(Lora { rank, head: true }) => write!(f, ", adapters of rank {rank}"),
-            Some(Lora { rank, head: false }) => write!(f, ", adapters of rank {rank} but for the head"),
+            Some(Lora { rank, head: false }) => {
+                write!(f, ", adapters of rank {rank} but for the head")
+            }
             None => Ok(()),
         }
     }
@@ -111,7 +113,7 @@ pub struct Conditions {
     pub steps: usize,
     /// Training samples.
     pub samples: u64,
-    /// xxh3 of the samples' names and labels, in hexadecimal.
+    /// xxh3 of the samples' names and labels and of their pipeline, in hexadecimal.
     pub data: String,
     /// Threads of libtorch on the CPU.
     pub torch_threads: i32,
@@ -135,6 +137,12 @@ impl Conditions {
             ("batch size", before.batch_size as u64, self.batch_size as u64),
             ("training samples", before.samples, self.samples),
         ];
+        // Where those are the same, the pipeline leaves out or fills the last batch, and did not before.
+        let steps = ("batches an epoch", before.steps as u64, self.steps as u64);
+        let order = match order.iter().all(|(_, before, now)| before == now) {
+            true => vec![steps],
+            false => order.to_vec(),
+        };
         for (what, before, now) in order {
             if before != now && within {
                 let text = format!(
@@ -149,7 +157,7 @@ impl Conditions {
             }
         }
         if self.samples == before.samples && self.data != before.data {
-            note("names and labels of the samples", &before.data, &self.data);
+            note("the samples or their pipeline", &before.data, &self.data);
         }
         if self.torch_threads != before.torch_threads {
             note("threads of libtorch", &before.torch_threads, &self.torch_threads);
@@ -164,6 +172,21 @@ impl Conditions {
 impl Meta {
     /// The name of the entry in the file's metadata.
     pub const KEY: &'static str = "forebay";
+
+    /// What the file at `path` says of itself, whether or not its tensors are whole; `None` where it
+    /// is no checkpoint or its beginning is damaged.
+    pub fn peek(path: &Path) -> Option<Self> {
+        /// Of a ResNet-18's header, without the names of classes, 50 kB are used.
+        const MOST: u64 = 1 << 24;
+
+        let mut file = fs::File::open(path).ok()?;
+        let mut length = [0; 8];
+        file.read_exact(&mut length).ok()?;
+        let mut header = Vec::new();
+        file.take(u64::from_le_bytes(length).min(MOST)).read_to_end(&mut header).ok()?;
+        let header: serde_json::Value = serde_json::from_slice(&header).ok()?;
+        serde_json::from_str(header["__metadata__"][Self::KEY].as_str()?).ok()
+    }
 }
 
 /// What stands in the checksum's place while it is computed.
@@ -212,29 +235,17 @@ impl Checkpoint {
 
     /// Weights and state, on the CPU.
     pub fn tensors(&self) -> Result<Tensors> {
-        let file = SafeTensors::deserialize(&self.bytes).map_err(format)?;
-        file.iter().map(|(name, view)| Ok((name.to_string(), load(&view)?))).collect()
+        safe::tensors(&self.bytes, |_| true)
     }
 }
 
 /// The bytes of a checkpoint.
 fn serialize(tensors: &Tensors, meta: &Meta) -> Result<Vec<u8>> {
-    let parts = tensors
-        .iter()
-        .map(|(name, tensor)| Ok((name, dense(tensor).map_err(torch)?)))
-        .collect::<Result<Vec<_>>>()?;
-    let views = parts
-        .iter()
-        .map(|(name, (dtype, shape, bytes))| {
-            Ok((name, TensorView::new(*dtype, shape.clone(), bytes).map_err(format)?))
-        })
-        .collect::<Result<Vec<_>>>()?;
     let meta = Meta { checksum: NO_SUM.to_string(), ..meta.clone() };
     let meta = serde_json::to_string(&meta).map_err(format)?;
     // JSON has no infinities: better no checkpoint now than one that cannot be read.
     serde_json::from_str::<Meta>(&meta).map_err(format)?;
-    let meta = HashMap::from([(Meta::KEY.to_string(), meta)]);
-    let mut bytes = safetensors::serialize(views, Some(meta)).map_err(format)?;
+    let mut bytes = safe::write(tensors.iter(), (Meta::KEY, &meta))?;
     let sum = format!("{:016x}", xxh3_64(&bytes));
     let place = checksum_place(&bytes).expect("the story ends in its checksum");
     bytes[place..place + sum.len()].copy_from_slice(sum.as_bytes());
@@ -248,37 +259,6 @@ fn checksum_place(header: &[u8]) -> Option<usize> {
     (found + NO_SUM.len() <= header.len()).then_some(found)
 }
 
-/// A tensor's type, shape and row-major bytes, wherever and in whatever order it lies.
-fn dense(tensor: &Tensor) -> Result<(Dtype, Vec<usize>, Vec<u8>), TchError> {
-    let tensor = tensor.f_to_device(tch::Device::Cpu)?.f_contiguous()?;
-    let (kind, dtype) = match tensor.f_kind()? {
-        Kind::Int64 => (Kind::Int64, Dtype::I64),
-        Kind::Int => (Kind::Int, Dtype::I32),
-        Kind::Double => (Kind::Double, Dtype::F64),
-        _ => (Kind::Float, Dtype::F32),
-    };
-    let tensor = tensor.f_to_kind(kind)?;
-    let mut bytes = vec![0; tensor.numel() * kind.elt_size_in_bytes()];
-    tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
-    Ok((dtype, tensor.size().iter().map(|size| *size as usize).collect(), bytes))
-}
-
-/// The tensor that [`dense`] was given, row-major, on the CPU.
-fn load(view: &TensorView<'_>) -> Result<Tensor> {
-    let kind = match view.dtype() {
-        Dtype::I64 => Kind::Int64,
-        Dtype::I32 => Kind::Int,
-        Dtype::F64 => Kind::Double,
-        Dtype::F32 => Kind::Float,
-        other => {
-            let text = format!("a checkpoint holds no values of type {other}");
-            return Err(Error::new(ErrorKind::Data, text));
-        }
-    };
-    let shape: Vec<i64> = view.shape().iter().map(|size| *size as i64).collect();
-    Tensor::f_from_data_size(view.data(), &shape, kind).map_err(torch)
-}
-
 fn format(error: impl std::fmt::Display) -> Error {
-    Error::new(ErrorKind::Data, format!("cannot make a safetensors file: {error}"))
+    Error::new(ErrorKind::Data, format!("cannot make a checkpoint: {error}"))
 }

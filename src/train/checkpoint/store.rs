@@ -36,7 +36,16 @@ pub struct Store {
     mode: Mode,
     top_k: usize,
     /// What is kept by its score, the best first.
-    kept: Vec<(f64, PathBuf)>,
+    kept: Vec<Scored>,
+}
+
+/// A checkpoint that is named by its score.
+#[derive(Debug)]
+struct Scored {
+    epoch: u32,
+    metric: String,
+    score: f64,
+    path: PathBuf,
 }
 
 impl Store {
@@ -53,20 +62,19 @@ impl Store {
             .and_then(|_| fs::remove_file(&probe))
             .map_err(|e| Error::io("write to the directory", dir, e))?;
         let mut store = Store { dir: dir.to_path_buf(), mode, top_k, kept: Vec::new() };
-        let scored = scored(dir)?;
-        if !resume && (!scored.is_empty() || store.last().exists()) {
+        store.kept = scored(dir)?;
+        if !resume && (!store.kept.is_empty() || store.last().exists()) {
             let text = "holds a run's checkpoints: --resume last goes on with it; another --out \
                         begins anew";
             return Err(Error::new(ErrorKind::Data, text).at_path(dir));
         }
-        store.kept = scored.into_iter().map(|(score, path, _)| (score, path)).collect();
         store.rank();
         Ok(store)
     }
 
     fn rank(&mut self) {
         let mode = self.mode;
-        self.kept.sort_by(|(a, _), (b, _)| order(mode, *a, *b));
+        self.kept.sort_by(|a, b| order(mode, a.score, b.score));
     }
 
     /// Where the newest checkpoint is.
@@ -76,7 +84,7 @@ impl Store {
 
     /// The checkpoint of the best score, with that.
     pub fn best(&self) -> Option<(f64, &Path)> {
-        self.kept.first().map(|(score, path)| (*score, path.as_path()))
+        self.kept.first().map(|kept| (kept.score, kept.path.as_path()))
     }
 
     /// Replaces the newest checkpoint. Where `rated`, the story's score decides whether it is also
@@ -84,20 +92,24 @@ impl Store {
     pub fn save(&mut self, tensors: &Tensors, meta: &Meta, rated: bool) -> Result<()> {
         let bytes = serialize(tensors, meta).map_err(|e| e.at_path(self.last()))?;
         if let (true, Some((name, score))) = (rated, &meta.score) {
+            // Those of a run that watched another metric are no better and no worse. They stay.
+            self.kept.retain(|kept| kept.metric == *name);
             let room = self.kept.len() < self.top_k;
-            let better = self.kept.last().is_some_and(|(worst, _)| self.mode.better(*score, *worst));
+            let better =
+                self.kept.last().is_some_and(|worst| self.mode.better(*score, worst.score));
             if room || (better && self.top_k > 0) {
-                let file = format!("epoch={}-{name}={score:.4}.safetensors", meta.position.epoch);
+                let epoch = meta.position.epoch;
+                let file = format!("epoch={epoch}-{name}={score:.4}.safetensors");
                 let path = self.dir.join(file);
                 replace(&path, |file| file.write_all(&bytes))?;
-                self.kept.retain(|(_, kept)| *kept != path);
-                self.kept.push((*score, path));
+                self.kept.retain(|kept| kept.path != path);
+                self.kept.push(Scored { epoch, metric: name.clone(), score: *score, path });
                 self.rank();
             }
         }
         replace(&self.last(), |file| file.write_all(&bytes))?;
         // Only now: until the new ones were safe, the old ones were.
-        for (_, path) in self.kept.drain(self.top_k.min(self.kept.len())..) {
+        for Scored { path, .. } in self.kept.drain(self.top_k.min(self.kept.len())..) {
             fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
         }
         Ok(())
@@ -112,23 +124,29 @@ fn order(mode: Mode, a: f64, b: f64) -> Ordering {
     }
 }
 
-/// Checkpoints of `dir` that are named by a score, with it and the epochs they have behind them.
-fn scored(dir: &Path) -> Result<Vec<(f64, PathBuf, u32)>> {
+/// Checkpoints of `dir` that are named by a score, by epoch; where there are several metrics, those of
+/// the newest one's.
+fn scored(dir: &Path) -> Result<Vec<Scored>> {
     let entries = fs::read_dir(dir).map_err(|e| Error::io("read the directory", dir, e))?;
     let mut found = Vec::new();
     for entry in entries {
         let path = entry.map_err(|e| Error::io("read the directory", dir, e))?.path();
         let parts = path.file_name().and_then(|name| name.to_str()).and_then(|name| {
             let (epoch, score) = name.strip_prefix("epoch=")?.split_once('-')?;
-            let (_, score) = score.strip_suffix(".safetensors")?.rsplit_once('=')?;
-            Some((score.parse().ok()?, epoch.parse().ok()?))
+            let (metric, score) = score.strip_suffix(".safetensors")?.rsplit_once('=')?;
+            Some((epoch.parse().ok()?, metric.to_string(), score.parse().ok()?))
         });
-        if let Some((score, epoch)) = parts {
-            found.push((score, path, epoch));
-        }
+        let Some((epoch, metric, named)) = parts else { continue };
+        // Names have four digits: of two that they make equal, one is better.
+        let exact = Meta::peek(&path).and_then(|meta| meta.score);
+        let score = exact.filter(|(name, _)| *name == metric).map_or(named, |(_, score)| score);
+        found.push(Scored { epoch, metric, score, path });
     }
-    // The directory's own order is nobody's; later ones win where scores are equal to four digits.
-    found.sort_by_key(|(_, _, epoch)| std::cmp::Reverse(*epoch));
+    // The directory's own order is nobody's.
+    found.sort_by(|a, b| (a.epoch, &a.path).cmp(&(b.epoch, &b.path)));
+    if let Some(metric) = found.last().map(|newest| newest.metric.clone()) {
+        found.retain(|scored| scored.metric == metric);
+    }
     Ok(found)
 }
 
@@ -151,21 +169,21 @@ pub fn find(dir: &Path, pick: Pick) -> Result<(PathBuf, Checkpoint, Vec<String>)
     let last = dir.join(Store::LAST);
     let mut candidates = Vec::new();
     match pick {
-        Pick::Last => candidates.push(last),
+        Pick::Last => {
+            candidates.push(last);
+            scored.reverse();
+        }
         Pick::Best(mode) => {
-            let is_loss = |(_, path, _): &(f64, PathBuf, u32)| {
-                path.file_name().is_some_and(|name| name.to_string_lossy().contains("_loss="))
-            };
-            let usual = if scored.iter().all(is_loss) { Mode::Min } else { Mode::Max };
-            let mode = mode.unwrap_or(usual);
-            scored.sort_by(|(a, ..), (b, ..)| order(mode, *a, *b));
+            let is_loss = scored.iter().all(|scored| scored.metric.ends_with("_loss"));
+            let mode = mode.unwrap_or(if is_loss { Mode::Min } else { Mode::Max });
+            scored.sort_by(|a, b| order(mode, a.score, b.score));
             if scored.is_empty() {
                 let text = "holds no checkpoint named by a score; --resume last takes the newest";
                 return Err(Error::new(ErrorKind::Data, text).at_path(dir));
             }
         }
     }
-    candidates.extend(scored.into_iter().map(|(_, path, _)| path));
+    candidates.extend(scored.into_iter().map(|scored| scored.path));
     if let Pick::Best(_) = pick {
         candidates.push(dir.join(Store::LAST));
     }

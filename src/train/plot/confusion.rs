@@ -1,7 +1,7 @@
 //! A confusion matrix as a heat map.
 
-use super::letters::{LETTER, width_of, write};
 use crate::error::{Error, ErrorKind, Result};
+use crate::letters::{LETTER, width_of, write};
 use image::{Rgb, RgbImage};
 
 const GAP: u32 = 8;

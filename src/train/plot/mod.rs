@@ -2,7 +2,7 @@
 
 mod confusion;
 mod curves;
-mod letters;
+mod lettered;
 mod panel;
 mod rates;
 
@@ -13,7 +13,7 @@ pub use rates::rates;
 
 use crate::error::{Error, ErrorKind, Result};
 use image::{ImageFormat, RgbImage};
-use letters::Lettered;
+use lettered::Lettered;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::io::Cursor;

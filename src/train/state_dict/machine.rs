@@ -92,7 +92,8 @@ impl<'a> Machine<'a> {
     ) -> Result<Value<'a>> {
         let Value::Global(function) = function else { return Err(odd("a call of a value")) };
         match (function, self.items(arguments)) {
-            (Global::OrderedDict, []) => Ok(self.dict(Vec::new())),
+            // Its attributes are left out, as those of a dict are.
+            (Global::OrderedDict | Global::Namespace, []) => Ok(self.dict(Vec::new())),
             // Python 2 hands over the items.
             (Global::OrderedDict, [Value::Sequence(items)]) => self.dict_of(*items),
             (

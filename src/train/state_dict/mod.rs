@@ -10,7 +10,7 @@ mod dict;
 mod legacy;
 mod machine;
 mod pickle;
-mod safe;
+pub(super) mod safe;
 mod value;
 
 use super::torch;

@@ -114,7 +114,7 @@ impl<'a> Machine<'a> {
             b'h' => self.recall(bytes.number::<1>()?)?,
             b'j' => self.recall(bytes.number::<4>()?)?,
 
-            // GLOBAL, STACK_GLOBAL, REDUCE, BUILD and BINPERSID.
+            // GLOBAL, STACK_GLOBAL, REDUCE and NEWOBJ, BUILD and BINPERSID.
             b'c' => Value::Global(Global::find(bytes.line()?, bytes.line()?)?),
             0x93 => match self.top(2)?[..] {
                 [Value::Text(module), Value::Text(name)] => {
@@ -122,7 +122,7 @@ impl<'a> Machine<'a> {
                 }
                 _ => return Err(odd("a name that is no text")),
             },
-            b'R' => {
+            b'R' | 0x81 => {
                 let (arguments, function) = (self.pop()?, self.pop()?);
                 self.reduce(function, arguments)?
             }

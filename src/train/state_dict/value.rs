@@ -64,6 +64,8 @@ pub(super) struct View<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Global {
     OrderedDict,
+    /// argparse's, in which timm's trainer leaves its settings.
+    Namespace,
     RebuildTensor,
     RebuildParameter,
     Storage(Kind),
@@ -75,6 +77,7 @@ impl Global {
     pub(super) fn find(module: &str, name: &str) -> Result<Self> {
         Ok(match (module, name) {
             ("collections", "OrderedDict") => Global::OrderedDict,
+            ("argparse", "Namespace") => Global::Namespace,
             // The older one, of files from before PyTorch 0.4, has the same first four arguments.
             ("torch._utils", "_rebuild_tensor_v2" | "_rebuild_tensor") => Global::RebuildTensor,
             ("torch._utils", "_rebuild_parameter") => Global::RebuildParameter,

@@ -1,41 +1,12 @@
-//! Letters for pictures of pixels: an 8x8 font that is part of the program, drawn twice as high.
+//! plotters' charts with letters of our own, since a machine need not have fonts.
 
-use font8x8::{BASIC_FONTS, LATIN_FONTS, UnicodeFonts};
-use image::{Rgb, RgbImage};
+use crate::letters::{LETTER, pixels, width_of};
+use image::RgbImage;
 use plotters::backend::BitMapBackend;
 use plotters_backend::text_anchor::{HPos, VPos};
 use plotters_backend::{
     BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind,
 };
-
-/// Width and height of a letter.
-pub(super) const LETTER: (u32, u32) = (8, 16);
-
-/// The width of `text`.
-pub(super) fn width_of(text: &str) -> u32 {
-    text.chars().count() as u32 * LETTER.0
-}
-
-/// Writes `text` with its upper left corner at (`x`, `y`).
-pub(super) fn write(picture: &mut RgbImage, x: u32, y: u32, text: &str, ink: Rgb<u8>) {
-    for (dx, dy) in pixels(text) {
-        if let Some(pixel) = picture.get_pixel_mut_checked(x + dx, y + dy) {
-            *pixel = ink;
-        }
-    }
-}
-
-/// Where `text` has ink, from its upper left corner; letters the font lacks become "?".
-fn pixels(text: &str) -> impl Iterator<Item = (u32, u32)> {
-    text.chars().enumerate().flat_map(|(place, letter)| {
-        let glyph = BASIC_FONTS.get(letter).or_else(|| LATIN_FONTS.get(letter));
-        let glyph = glyph.or_else(|| BASIC_FONTS.get('?')).unwrap_or_default();
-        (0..LETTER.1)
-            .flat_map(|y| (0..LETTER.0).map(move |x| (x, y)))
-            .filter(move |(x, y)| glyph[*y as usize / 2] >> x & 1 == 1)
-            .map(move |(x, y)| (place as u32 * LETTER.0 + x, y))
-    })
-}
 
 /// plotters' drawing on pixels, with these letters in place of a font of the machine's.
 pub(super) struct Lettered<'a>(BitMapBackend<'a>);
