@@ -5,9 +5,9 @@ steps are the whole cycle of rates and momenta here, so that each part of the re
 
 Both sides run the same kernels of libtorch on the same threads, so that their losses are the same to
 the bit; but the program takes a step's loss from sums over the epoch in f32, which hides what is
-below 5e-6. No looser bound would do: with so few samples training is chaotic, and the same recipe
-with weights that are not channels-last, hence rounded otherwise, is 1e-4 off at the third step and
-0.1 off at the tenth. That is also why nothing that a recipe lacks can hide.
+below 5e-6. No looser bound would do: with so few samples training is chaotic, and the same recipe with
+weights that are not channels-last, hence rounded otherwise, is 1e-4 off at the fifth step and 1e-2
+at the ninth. That is also why nothing that one of the recipes lacks can hide.
 """
 
 import csv

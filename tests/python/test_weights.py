@@ -157,7 +157,9 @@ def test_eval_and_predict_say_what_torchvision_says(model, tmp_path):
         logits = trained.eval()(torch.from_numpy(images))
     labels, said = torch.from_numpy(labels), logits.argmax(1)
 
-    scores = json.loads(forebay("eval", "--checkpoint", weights, "--data", tmp_path / "data", "--json"))
+    scores = json.loads(forebay("eval", "--checkpoint", weights, "--data", tmp_path / "data", "--json",
+                                "--confusion", tmp_path / "confusion.png"))
+    assert (tmp_path / "confusion.png").stat().st_size > 0
     assert abs(scores["loss"] - cross_entropy(logits, labels).item()) < 1e-5
     assert scores["acc"] == (said == labels).double().mean().item()
     confusion = torch.zeros(10, 10, dtype=int)
