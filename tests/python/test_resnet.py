@@ -89,10 +89,15 @@ def test_a_checkpoint_is_a_torchvision_state_dict(tmp_path):
     last = [line for line in lines.splitlines() if line.startswith("epoch 2/2 ")][0]
     told = dict(word.split("=") for word in last.split() if "=" in word)
 
-    with safe_open(tmp_path / "out/last.safetensors", "pt") as file:
-        state = {name: file.get_tensor(name) for name in file.keys()}
+    last = tmp_path / "out/checkpoints/last.safetensors"
+    with safe_open(last, "pt") as file:
+        held = {name: file.get_tensor(name) for name in file.keys()}
         story = json.loads(file.metadata()["forebay"])
-    assert (story["epoch"], story["step"], story["seed"], story["classes"]) == (2, 0, 5, 4)
+    assert (story["epoch"], story["step"], story["global_step"]) == (2, 0, 8)
+    assert (story["conditions"]["seed"], story["model"]["classes"]) == (5, 4)
+    # Beside the weights, under names that no module has, lies what the run goes on with.
+    state = {name: tensor for name, tensor in held.items() if "/" not in name}
+    assert len(state) < len(held)
     model = torchvision.models.resnet18(num_classes=4)
     model.load_state_dict(state, strict=True)
     assert state["bn1.num_batches_tracked"] == 8

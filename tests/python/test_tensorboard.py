@@ -4,6 +4,7 @@ import csv
 import io
 import subprocess
 import tomllib
+from xml.etree import ElementTree
 
 import numpy
 import pytest
@@ -45,6 +46,8 @@ def test_tensorboard_and_csv_read_what_a_run_wrote(run):
     assert events.SummaryMetadata("config").plugin_data.plugin_name == "text"
     assert "batch_size" in config.tensor_proto.string_val[0].decode()
     assert tomllib.loads((run / "hparams.toml").read_text())["batch_size"] == 32
+    assert Image.open(run / "confusion.png").convert("RGB").getcolors(1 << 20)[1:]
+    assert ElementTree.parse(run / "curves.svg").getroot().tag.endswith("svg")
 
     rows = list(csv.DictReader((run / "metrics.csv").open()))
     for tag, column in [("train/loss", "train_loss"), ("lr", "lr"), ("valid/acc", "valid_acc"),

@@ -1,14 +1,17 @@
-"""Weights that PyTorch saved, through `forebay-train export-weights` and back into torchvision."""
+"""Weights that PyTorch saved, through forebay and back into torchvision."""
 
+import json
 import subprocess
-from pathlib import Path
 
+import numpy
 import pytest
 import safetensors.torch
 import torch
 import torchvision
+from torch.nn.functional import cross_entropy
 
-ROOT = Path(__file__).resolve().parents[2]
+from conftest import ROOT, dump, forebay
+from test_resnet import draw
 
 
 def export(checkpoint, to, *more):
@@ -116,3 +119,58 @@ def test_a_file_is_replaced_only_where_asked(model, tmp_path):
     with safetensors.safe_open(tmp_path / "b.safetensors", "pt") as file:
         assert file.metadata() == {"format": "pt"}
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.safetensors", "b.safetensors"]
+
+
+def test_a_run_starts_from_pytorchs_weights(model, tmp_path):
+    """With a learning rate of 0 all but the new head and the statistics stays what it was."""
+    torch.save(model.state_dict(), tmp_path / "ten.pth")
+    draw(tmp_path / "data/train", 32)
+    command = [ROOT / "target/release/forebay", "train", "--data", tmp_path / "data/train"]
+    command += ["--weights", tmp_path / "ten.pth", "--lr", "0", "--batch-size", "16"]
+    command += ["--out", tmp_path / "out"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "note: 120 tensors taken\n" in done.stderr
+    assert "note: head left as drawn: the file's has 10 classes, this one 4\n" in done.stderr
+    export(tmp_path / "out/checkpoints/last.safetensors", tmp_path / "four.safetensors")
+    four = safetensors.torch.load_file(tmp_path / "four.safetensors")
+    torchvision.models.resnet18(num_classes=4).load_state_dict(four, strict=True)
+    for name, tensor in model.named_parameters():
+        if not name.startswith("fc."):
+            assert torch.equal(four[name], tensor), name
+    assert four["bn1.num_batches_tracked"] == model.bn1.num_batches_tracked + 2
+
+
+def test_eval_and_predict_say_what_torchvision_says(model, tmp_path):
+    """Trained a little, so that answers differ from image to image."""
+    torch.save(model.state_dict(), tmp_path / "ten.pth")
+    draw(tmp_path / "data/train", 128)
+    draw(tmp_path / "data/valid", 40)
+    forebay("train", "--data", tmp_path / "data", "--weights", tmp_path / "ten.pth", "--classes", 10,
+            "--batch-size", 16, "--out", tmp_path / "out")
+    weights = tmp_path / "trained.safetensors"
+    assert export(tmp_path / "out/checkpoints/last.safetensors", weights).returncode == 0
+    trained = torchvision.models.resnet18(num_classes=10)
+    trained.load_state_dict(safetensors.torch.load_file(weights), strict=True)
+    [(images, labels, _)] = dump(tmp_path / "data/valid", tmp_path / "dumped", "cifar10-valid")
+    with torch.no_grad():
+        logits = trained.eval()(torch.from_numpy(images))
+    labels, said = torch.from_numpy(labels), logits.argmax(1)
+
+    scores = json.loads(forebay("eval", "--checkpoint", weights, "--data", tmp_path / "data", "--json",
+                                "--confusion", tmp_path / "confusion.png"))
+    assert (tmp_path / "confusion.png").stat().st_size > 0
+    assert abs(scores["loss"] - cross_entropy(logits, labels).item()) < 1e-5
+    assert scores["acc"] == (said == labels).double().mean().item()
+    confusion = torch.zeros(10, 10, dtype=int)
+    confusion.index_put_((labels, said), torch.tensor(1), accumulate=True)
+    assert scores["confusion"] == confusion.tolist()
+
+    files = [tmp_path / f"data/valid/{k}.jpg" for k in range(40)]
+    told = forebay("predict", "--checkpoint", weights, "--top", 10, "--json", *files).splitlines()
+    for line, path, shares in zip(told, files, logits.double().softmax(1), strict=True):
+        answer = json.loads(line)
+        assert answer["path"] == str(path)
+        by_label = {one["label"]: one["p"] for one in answer["classes"]}
+        assert list(by_label.values()) == sorted(by_label.values(), reverse=True)
+        numpy.testing.assert_allclose([by_label[k] for k in range(10)], shares, rtol=0, atol=1e-5)

@@ -1,11 +1,10 @@
 //! `forebay eval`: how good a network is, and where it errs.
 
 use crate::network;
-use crate::pictures::class;
+use crate::pictures::{class, confusion};
 use crate::pipelines;
 use crate::place;
 use crate::train::evaluate::{Evaluation, evaluate};
-use crate::train::plot;
 use crate::train::precision::Precision;
 use crate::training::VALID;
 use anyhow::{Context, Result, bail};
@@ -100,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if evaluation.confusion.is_empty() {
             bail!("--confusion: {} classes are too many for a picture", learner.model().classes);
         }
-        let picture = plot::confusion(&evaluation.confusion, &names);
+        let picture = confusion(&evaluation.confusion, &names);
         picture?.save(path).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.json {

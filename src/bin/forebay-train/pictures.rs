@@ -1,7 +1,8 @@
-//! Sheets of what the network sees: samples of a batch, and what it got wrong.
+//! Pictures of what the network sees: samples of a batch, what it got wrong, and who is taken for whom.
 
 use crate::sheet::{Cell, grid};
 use crate::train::evaluate::Mistake;
+use crate::train::plot;
 use anyhow::Result;
 use image::{Rgb, RgbImage};
 use tch::{Device, Tensor};
@@ -41,6 +42,12 @@ pub(crate) fn mistakes(mistakes: &[Mistake], names: &[String]) -> Result<RgbImag
         ],
     });
     Ok(grid(&cells.collect::<Vec<_>>(), COLUMNS))
+}
+
+/// Counts by label and answer. Data without names of classes shows their numbers.
+pub(crate) fn confusion(counts: &[Vec<u64>], names: &[String]) -> Result<RgbImage> {
+    let names: Vec<_> = (0..counts.len()).map(|label| class(names, label as i64)).collect();
+    Ok(plot::confusion(counts, &names)?)
 }
 
 /// (N, 3, H, W) values as pictures. What they mean is the pipeline's; here the least of all is black

@@ -1,7 +1,7 @@
 //! What a run leaves in its directory beside checkpoints: settings, metrics, TensorBoard's events,
 //! pictures.
 
-use crate::pictures::{mistakes, samples};
+use crate::pictures::{confusion, mistakes, samples};
 use crate::train::log::csv::{self, MetricsCsv, Row};
 use crate::train::log::tensorboard::EventFile;
 use crate::train::metrics::Metrics;
@@ -162,8 +162,7 @@ impl Recorder {
         // More classes would be thinner than a pixel.
         if (2..=100).contains(&self.confusion.len()) {
             let path = self.dir.join("confusion.png");
-            let drawn = plot::confusion(&self.confusion, &self.names)
-                .map_err(anyhow::Error::from)
+            let drawn = confusion(&self.confusion, &self.names)
                 .and_then(|picture| Ok(picture.save(&path)?));
             match drawn {
                 Ok(()) => files.push(("confusion", path)),
