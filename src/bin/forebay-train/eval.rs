@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// 32, 16-mixed (GPUs only) or bf16-mixed
     #[arg(long, default_value = "32", value_name = "PRECISION")]
     precision: Precision,
-    /// Score each image and its mirror image
+    /// Score each image and its mirror image [default: as the checkpoint's run did]
     #[arg(long)]
     test_flip: bool,
     /// Threads of the loader [default: one a core]
@@ -59,10 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let place = place::open(args.device, false)?;
     let (learner, meta) =
         network::open(&args.checkpoint, &place.torch, args.precision, args.test_flip)?;
-    let settings: toml::Table = match &meta {
-        Some(meta) => meta.config.parse().context("the checkpoint's settings")?,
-        None => toml::Table::new(),
-    };
+    let settings = network::settings(meta.as_ref())?;
     let setting = |key: &str| settings.get(key).and_then(toml::Value::as_str).map(str::to_string);
     let Some(data) = args.data.clone().or_else(|| setting("data").map(PathBuf::from)) else {
         bail!("--data DIR is missing, and {} names none", args.checkpoint.display())

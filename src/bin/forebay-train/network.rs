@@ -8,7 +8,8 @@ use crate::train::{lora, optimizer, precision::Precision, state_dict, weights};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 
-/// The network of a checkpoint or of a state dict at `path`, and the story of the first.
+/// The network of a checkpoint or of a state dict at `path`, and the story of the first. Mirror images
+/// are looked at, too, with `test_flip` or where the run did.
 pub(crate) fn open(
     path: &Path,
     device: &Device,
@@ -25,11 +26,21 @@ pub(crate) fn open(
         precision,
         checkpoint_activations: false,
         label_smoothing: 0.0,
-        test_flip,
+        test_flip: test_flip || settings(meta.as_ref())?.get("test_flip").is_some_and(is_true),
     };
     let (mut learner, _) = Learner::new(model, recipe, None, device.torch())?;
     learner.load_weights(&tensors).with_context(|| path.display().to_string())?;
     Ok((learner, meta))
+}
+
+/// What held in the run that left a checkpoint; nothing where there is none.
+pub(crate) fn settings(meta: Option<&Meta>) -> Result<toml::Table> {
+    let config = meta.map_or("", |meta| &meta.config);
+    config.parse().context("the checkpoint's settings")
+}
+
+fn is_true(value: &toml::Value) -> bool {
+    value.as_bool() == Some(true)
 }
 
 /// Weights to start from: a state dict's or a whole checkpoint's, with adapters merged into them.

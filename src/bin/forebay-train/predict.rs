@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Where to compute: auto, cpu, or cuda:N
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: Choice,
-    /// Look at each image and its mirror image
+    /// Look at each image and its mirror image [default: as the checkpoint's run did]
     #[arg(long)]
     test_flip: bool,
     /// Print a JSON object a picture
@@ -48,10 +48,8 @@ pub(crate) fn run(args: &Args) -> Result<Verdict> {
     let place = place::open(args.device, false)?;
     let (learner, meta) =
         network::open(&args.checkpoint, &place.torch, Precision::F32, args.test_flip)?;
-    let named = meta.as_ref().and_then(|meta| {
-        let settings: toml::Table = meta.config.parse().ok()?;
-        Some(settings.get("valid_pipeline")?.as_str()?.to_string())
-    });
+    let settings = network::settings(meta.as_ref())?;
+    let named = settings.get("valid_pipeline").and_then(|name| Some(name.as_str()?.to_string()));
     let pipeline = args.pipeline.clone().or(named).unwrap_or_else(|| VALID.to_string());
     let names = meta.map(|meta| meta.model.names).unwrap_or_default();
     // One a batch: pictures need not be of one size, and one that is broken harms no other.
