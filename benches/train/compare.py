@@ -15,6 +15,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,11 +27,10 @@ CONTENDERS = {
 FIELDS = ["seed", "contender", "epoch", "train_seconds", "train_loss", "valid_acc", "load"]
 
 
-def command(contender, seed, args):
+def command(contender, seed, args, out):
     common = ["--epochs", args.epochs, "--batch-size", args.batch_size, "--lr", args.lr, "--seed", seed]
     if contender == "forebay":
         program = ROOT / "target/release/forebay"
-        out = args.out / "runs" / f"seed-{seed}"
         return [program, "train", "--data", args.data, "--out", out, "--device", "cpu", *common]
     fused = ["--fused"] if contender == "torch-fused" else []
     return [sys.executable, ROOT / "benches/train/reference.py", args.data, *common, *fused]
@@ -52,21 +52,19 @@ def run(contender, seed, args, rows):
     if len(done) == args.epochs:
         return
     rows[:] = [row for row in rows if (row["seed"], row["contender"]) != (str(seed), contender)]
-    line = [str(word) for word in command(contender, seed, args)]
-    print("compare:", " ".join(line), file=sys.stderr, flush=True)
-    if contender == "forebay":
-        out = args.out / "runs" / f"seed-{seed}"
-        subprocess.run(["rm", "-rf", out], check=True)
-    child = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
-    for text in child.stdout:
-        told = epochs(contender, text)
-        if told:
-            told = {key: str(value) for key, value in told.items()}
-            load = f"{os.getloadavg()[0]:.2f}"
-            rows.append({"seed": str(seed), "contender": contender, **told, "load": load})
-            print("compare:", contender, seed, told, file=sys.stderr, flush=True)
-    if child.wait() != 0:
-        sys.exit(f"compare: {contender} failed")
+    with tempfile.TemporaryDirectory() as scratch:
+        line = [str(word) for word in command(contender, seed, args, Path(scratch) / "run")]
+        print("compare:", " ".join(line), file=sys.stderr, flush=True)
+        child = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
+        for text in child.stdout:
+            told = epochs(contender, text)
+            if told:
+                told = {key: str(value) for key, value in told.items()}
+                load = f"{os.getloadavg()[0]:.2f}"
+                rows.append({"seed": str(seed), "contender": contender, **told, "load": load})
+                print("compare:", contender, seed, told, file=sys.stderr, flush=True)
+        if child.wait() != 0:
+            sys.exit(f"compare: {contender} failed")
     write(args.out / "raw.csv", rows)
 
 
