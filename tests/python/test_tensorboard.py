@@ -50,12 +50,17 @@ def test_tensorboard_and_csv_read_what_a_run_wrote(run):
     assert ElementTree.parse(run / "curves.svg").getroot().tag.endswith("svg")
 
     rows = list(csv.DictReader((run / "metrics.csv").open()))
-    for tag, column in [("train/loss", "train_loss"), ("lr", "lr"), ("valid/acc", "valid_acc"),
-                        ("valid/top5", "valid_top5"), ("grad_norm", "grad_norm")]:
+    # The last step of an epoch has a row of its own and then one of the whole epoch.
+    steps, epochs = [[row for row in rows if bool(row["valid_loss"]) == whole]
+                     for whole in (False, True)]
+    for tag, column, rows in [("train/loss", "train_loss", steps), ("lr", "lr", steps),
+                              ("grad_norm", "grad_norm", steps), ("valid/acc", "valid_acc", epochs),
+                              ("valid/top5", "valid_top5", epochs),
+                              ("train_epoch/loss", "train_loss", epochs)]:
         in_events = {event.step: event.value for event in events.Scalars(tag)}
-        in_file = {int(row["step"]): float(row[column]) for row in rows if row[column]}
+        in_file = {int(row["step"]): float(row[column]) for row in rows}
         assert in_events.keys() == in_file.keys(), tag
         for step, value in in_events.items():
             # Events hold single precision.
             assert numpy.isclose(value, in_file[step], rtol=1e-6), (tag, step)
-    assert max(int(row["step"]) for row in rows) == 8
+    assert [int(row["step"]) for row in steps] == [2, 4, 6, 8]
