@@ -19,13 +19,16 @@ impl Accumulate {
     }
 
     /// Steps of the optimiser in `epoch`, from 1, of so many batches.
-    pub fn steps(&self, epoch: u32, batches: usize) -> usize {
+    fn steps(&self, epoch: u32, batches: usize) -> usize {
         batches.div_ceil(self.batches(epoch))
     }
 
-    /// Steps of the optimiser in the first `epochs` epochs of so many batches each.
-    pub fn total(&self, epochs: u32, batches: usize) -> u64 {
-        (1..=epochs).map(|epoch| self.steps(epoch, batches) as u64).sum()
+    /// Steps of the optimiser in the first `epochs` epochs, or parts of one, of so many batches each.
+    pub fn total(&self, epochs: f64, batches: usize) -> u64 {
+        let whole = epochs as u32;
+        let steps: u64 = (1..=whole).map(|epoch| self.steps(epoch, batches) as u64).sum();
+        let part = self.steps(whole.saturating_add(1), batches) as f64;
+        steps + ((epochs - f64::from(whole)) * part).round() as u64
     }
 }
 
@@ -82,7 +85,8 @@ mod tests {
         let accumulate: Accumulate = "2:2,5:4".parse().unwrap();
         let batches: Vec<_> = (1..=6).map(|epoch| accumulate.batches(epoch)).collect();
         assert_eq!(batches, [1, 2, 2, 2, 4, 4]);
-        assert_eq!((accumulate.steps(5, 9), accumulate.total(5, 9)), (3, 9 + 3 * 5 + 3));
+        assert_eq!((accumulate.steps(5, 9), accumulate.total(5.0, 9)), (3, 9 + 3 * 5 + 3));
+        assert_eq!(accumulate.total(1.2, 10), 10 + 1);
         for text in ["1", "8", "2:2,5:4"] {
             assert_eq!(text.parse::<Accumulate>().unwrap().to_string(), text);
         }

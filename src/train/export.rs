@@ -1,8 +1,9 @@
 //! A state dict as torchvision has it, from a checkpoint or from any file of weights.
 
+use super::checkpoint::{self, Model};
 use super::resnet::{ResNet18, Stem};
-use super::state_dict::{self, safe};
-use super::{file, torch, weights};
+use super::state_dict::safe;
+use super::{file, lora, torch, weights};
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -21,14 +22,19 @@ pub struct Exported {
     pub tensors: usize,
 }
 
-/// Reads `from` ([`state_dict::read`] says what it may be) and writes to `to` a safetensors file with
+/// Reads `from` ([`checkpoint::weights`] says what it may be) and writes to `to` a safetensors file with
 /// exactly the names of torchvision's `resnet18().state_dict()`: row-major f32, and i64 counters,
 /// which are 0 where `from` has none. A file at `to` is replaced.
 ///
 /// # Errors
 /// Those of reading and writing, and what is not one whole ResNet-18.
 pub fn export(from: &Path, to: &Path) -> Result<Exported> {
-    write(&state_dict::read(from)?, from, to)
+    let tensors = checkpoint::weights(from)?;
+    if !lora::layers(&tensors).is_empty() {
+        let text = "has adapters beside its weights; `forebay merge-lora` merges them";
+        return Err(Error::new(ErrorKind::Data, text).at_path(from));
+    }
+    write(&tensors, from, to)
 }
 
 /// As [`export`], of `tensors` that came from `from`.
@@ -41,7 +47,7 @@ pub fn write(tensors: &BTreeMap<String, Tensor>, from: &Path, to: &Path) -> Resu
     let stem = weights::stem(&size("conv1.weight")?)
         .ok_or_else(|| foreign("its first convolution is none of a ResNet-18's".into()))?;
     let classes = match size("fc.weight")?[..] {
-        [classes @ 1..=MAX_CLASSES, 512] => classes,
+        [classes @ 1..=Model::MOST_CLASSES, 512] => classes,
         _ => return Err(foreign("its head is none of a ResNet-18's".into())),
     };
     // Loaded into a model, they are held to its names and shapes and cast to its types.
@@ -61,9 +67,6 @@ pub fn write(tensors: &BTreeMap<String, Tensor>, from: &Path, to: &Path) -> Resu
     file::replace(to, |file| file.write_all(&bytes))?;
     Ok(Exported { stem, classes, tensors: variables.len() })
 }
-
-/// As `--classes` allows.
-const MAX_CLASSES: i64 = 100_000;
 
 fn lacks(names: &str) -> String {
     format!("not a whole ResNet-18: it lacks {names}")

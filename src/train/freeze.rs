@@ -2,13 +2,11 @@
 
 use super::torch;
 use crate::error::Result;
-use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use tch::nn::VarStore;
 
 /// What of a network that starts from trained weights goes on learning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unfreeze {
     /// The head: `fc`.
     Last,

@@ -11,6 +11,7 @@ use super::optimizer::{self, Optimizer};
 use super::precision::Precision;
 use super::resnet::{Mode, ResNet18};
 use super::scaler::{GradScaler, Scaling};
+use super::state_dict::shown;
 use super::{recompute, torch, weights};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::Batch;
@@ -149,7 +150,9 @@ impl Learner {
         let mut objective = |logits: &Tensor| {
             let logits = logits.f_to_kind(Kind::Float)?;
             let loss = cross_entropy(&logits, labels, recipe.label_smoothing)?;
-            guard.latch(&loss)?;
+            if scaler.is_none() {
+                guard.latch(&loss)?;
+            }
             meter.add(&loss.f_detach()?, &logits.f_detach()?, labels)?;
             let loss = if share == 1.0 { loss } else { loss.f_mul_scalar(share)? };
             match scaler {
@@ -301,6 +304,7 @@ impl Learner {
         let report = weights::load(&self.variables, &plain)?;
         let odd = report.missing.iter().chain(&report.unexpected).next();
         if let Some(name) = odd.map(String::as_str).or(report.head.map(|_| "fc.weight")) {
+            let name = shown(name);
             let text = format!("its weights are another network's: {name} does not fit");
             return Err(Error::new(ErrorKind::Data, text));
         }

@@ -2,25 +2,21 @@
 
 use super::shim::Autocast;
 use crate::error::{Error, ErrorKind, Result};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use tch::{Device, Kind, TchError};
 
 /// What the forward pass computes in, by Lightning's names. Weights, gradients and the optimiser's
 /// state are f32 in all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Precision {
     /// f32.
     #[default]
-    #[serde(rename = "32")]
     F32,
     /// float16 where libtorch deems it good enough: its gradients need a
     /// [`GradScaler`](super::scaler::GradScaler).
-    #[serde(rename = "16-mixed")]
     F16Mixed,
     /// bfloat16 where libtorch deems it good enough: f32's range, 8 bits of mantissa.
-    #[serde(rename = "bf16-mixed")]
     Bf16Mixed,
 }
 

@@ -549,16 +549,12 @@ fn check(run: &Run<'_>, recent: &[Recent]) -> Result<()> {
 
 /// The classes that the data names, else one more than its largest label.
 fn classes(train: &Loader, valid: Option<&Loader>) -> Result<i64> {
-    /// A head of so many classes takes 200 MB and as much for each of Adam's moments. A larger label
-    /// is rather a slip in the list than a class.
-    const MOST: i64 = 100_000;
-
     if !train.classes().is_empty() {
         return Ok(train.classes().len() as i64);
     }
     let labels = |loader: &Loader| (0..loader.samples()).map(|id| loader.label(id)).max();
     let largest = std::iter::once(train).chain(valid).filter_map(labels).max().unwrap_or(0);
-    if largest >= MOST {
+    if largest >= Model::MOST_CLASSES {
         let message = format!("label {largest} would make a model of as many classes");
         return Err(Error::new(ErrorKind::Limit, message));
     }

@@ -1,5 +1,6 @@
 //! State of a run as a checkpoint has it: tensors by name.
 
+use super::state_dict::shown;
 use super::torch;
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
@@ -32,7 +33,10 @@ pub(super) fn restore(
     let wanted = |name: &str| state.iter().any(|(wanted, _)| wanted == name);
     let ours = saved.keys().filter(|name| name.starts_with(prefix));
     if let Some(name) = ours.into_iter().find(|name| !wanted(name)) {
-        return Err(error(format!("the checkpoint has {name}, which this run has no use for")));
+        return Err(error(format!(
+            "the checkpoint has {}, which this run has no use for",
+            shown(name)
+        )));
     }
     let copy = |(to, from): (&Tensor, &Tensor)| to.shallow_clone().f_copy_(from);
     no_grad(|| pairs.into_iter().try_for_each(copy)).map_err(torch)

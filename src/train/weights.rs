@@ -109,13 +109,17 @@ impl fmt::Display for Report {
             write!(f, "\nhead left as drawn: the file's has {theirs} classes, this one {ours}")?;
         }
         if !self.missing.is_empty() {
-            write!(f, "\nleft as drawn, not in the file: {}", some(&self.missing))?;
+            write!(f, "\nleft as drawn, not in the file: {}", all(&self.missing))?;
         }
         if !self.unexpected.is_empty() {
-            write!(f, "\nnot taken, not in the model: {}", some(&self.unexpected))?;
+            write!(f, "\nnot taken, not in the model: {}", all(&self.unexpected))?;
         }
         Ok(())
     }
+}
+
+fn all(names: &[String]) -> String {
+    names.iter().map(|name| shown(name)).collect::<Vec<_>>().join(", ")
 }
 
 /// Names for a line of a terminal: the first five, and how many more there are.

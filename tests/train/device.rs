@@ -69,7 +69,7 @@ fn with_a_gpu_that_libtorch_cannot_use() {
     assert!(good(output).contains(" s on the CPU: "));
     let notes = lines(&stderr, "note:");
     assert_eq!(notes.len(), 1, "{stderr}");
-    let note = format!("forebay: note: training on the CPU, not on cuda:0: {why}");
+    let note = format!("forebay: note: computing on the CPU, not on cuda:0: {why}");
     assert!(notes[0].starts_with(&note), "{stderr}");
 
     let (status, line) = complaint(soft("--device cuda:0"));

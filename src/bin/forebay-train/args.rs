@@ -2,6 +2,7 @@
 
 use crate::schedule_args::ScheduleArgs;
 use crate::train::accumulate::Accumulate;
+use crate::train::checkpoint::Model;
 use crate::train::metrics::Metric;
 use crate::train::precision::Precision;
 use clap::ValueEnum;
@@ -77,7 +78,7 @@ pub(crate) struct ModelArgs {
     #[arg(long, default_value = "imagenet")]
     pub(crate) stem: StemName,
     /// Classes of the model [default: as many as the data has]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=100_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=Model::MOST_CLASSES))]
     pub(crate) classes: Option<i64>,
     /// Start from these weights: a state dict of torchvision's or timm's resnet18 (.safetensors, .pth)
     /// or a checkpoint
@@ -90,7 +91,7 @@ pub(crate) struct ModelArgs {
     #[arg(long)]
     pub(crate) freeze_norm: bool,
     /// Train low-rank adapters of this rank, and the head, in place of the weights
-    #[arg(long, value_name = "RANK", value_parser = clap::value_parser!(i64).range(1..=512))]
+    #[arg(long, value_name = "RANK", value_parser = clap::value_parser!(i64).range(1..=Model::MOST_RANK))]
     pub(crate) lora: Option<i64>,
 }
 

@@ -92,6 +92,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(meta) if !meta.model.names.is_empty() => meta.model.names.clone(),
         _ => loader.classes().to_vec(),
     };
+    match args.json {
+        true => writeln!(stdout(), "{}", json(&evaluation, &names))?,
+        false => tell(&evaluation, &names)?,
+    }
+    // The figures were told already, whatever becomes of the picture.
     if let Some(path) = &args.confusion {
         if evaluation.confusion.is_empty() {
             bail!("--confusion: {} classes are too many for a picture", learner.model().classes);
@@ -99,11 +104,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let picture = confusion(&evaluation.confusion, &names);
         picture?.save(path).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    if args.json {
-        writeln!(stdout(), "{}", json(&evaluation, &names))?;
-        return Ok(());
-    }
-    tell(&evaluation, &names)?;
     Ok(())
 }
 

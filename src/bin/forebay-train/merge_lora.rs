@@ -1,6 +1,6 @@
 //! `forebay merge-lora`: a checkpoint with adapters as plain weights that PyTorch loads.
 
-use crate::train::{export, lora, state_dict};
+use crate::train::{checkpoint, export, lora};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.to.exists() && !args.force {
         bail!("{to} is there already; --force replaces it");
     }
-    let tensors = state_dict::read(&args.checkpoint)?;
+    let tensors = checkpoint::weights(&args.checkpoint)?;
     let layers = lora::layers(&tensors);
     if layers.is_empty() {
         bail!("{from}: holds no adapters; `forebay export-weights` writes plain weights");

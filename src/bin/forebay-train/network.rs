@@ -1,6 +1,6 @@
 //! A trained network out of a file, to be asked and no longer taught.
 
-use crate::train::checkpoint::{Checkpoint, Meta, Model, Tensors};
+use crate::train::checkpoint::{self, Checkpoint, Meta, Model, Tensors};
 use crate::train::device::Device;
 use crate::train::freeze::Unfreeze;
 use crate::train::learner::{Learner, Recipe};
@@ -45,27 +45,16 @@ fn is_true(value: &toml::Value) -> bool {
 
 /// Weights to start from: a state dict's or a whole checkpoint's, with adapters merged into them.
 pub(crate) fn weights(path: &Path) -> Result<Tensors> {
-    let mut tensors = match Meta::peek(path) {
-        Some(_) => Checkpoint::read(path)?.tensors()?,
-        None => state_dict::read(path)?,
-    };
-    tensors.retain(|name, _| !name.contains('/'));
-    Ok(lora::merge(tensors)?)
+    Ok(lora::merge(checkpoint::weights(path)?)?)
 }
 
 fn read(path: &Path) -> Result<(Model, Tensors, Option<Meta>)> {
-    let error = match Checkpoint::read(path) {
-        Ok(checkpoint) => {
-            let tensors = checkpoint.tensors()?;
-            return Ok((checkpoint.meta.model.clone(), tensors, Some(checkpoint.meta)));
-        }
-        Err(error) => error,
-    };
-    // A checkpoint of ours that is damaged is none of another kind, though it may read as one.
     if Meta::peek(path).is_some() {
-        bail!(error);
+        let checkpoint = Checkpoint::read(path)?;
+        let tensors = checkpoint.tensors()?;
+        return Ok((checkpoint.meta.model.clone(), tensors, Some(checkpoint.meta)));
     }
-    let Ok(tensors) = state_dict::read(path) else { bail!(error) };
+    let tensors = state_dict::read(path)?;
     let size = |name: &str| tensors.get(name).map(tch::Tensor::size);
     let (Some(conv1), Some(head)) = (size("conv1.weight"), size("fc.weight")) else {
         bail!("{}: no weights of a ResNet-18: conv1.weight or fc.weight is missing", path.display())
@@ -73,6 +62,9 @@ fn read(path: &Path) -> Result<(Model, Tensors, Option<Meta>)> {
     let Some(stem) = weights::stem(&conv1) else {
         bail!("{}: conv1.weight has the shape {conv1:?}, which is no stem here", path.display())
     };
-    let model = Model { stem, classes: head[0], names: Vec::new(), lora: None };
+    let [classes @ 1..=Model::MOST_CLASSES, _] = head[..] else {
+        bail!("{}: fc.weight has the shape {head:?}, which is no head here", path.display())
+    };
+    let model = Model { stem, classes, names: Vec::new(), lora: None };
     Ok((model, tensors, None))
 }

@@ -37,7 +37,7 @@ pub(crate) fn open(choice: Choice, tf32: bool) -> Result<Place> {
     let place = match choice {
         Choice::Auto if Driver::probe().is_err() => Place::cpu(),
         Choice::Auto => Cuda::open(0).and_then(|cuda| Place::gpu(cuda, tf32)).unwrap_or_else(|e| {
-            eprintln!("forebay: note: training on the CPU, not on cuda:0: {e}");
+            eprintln!("forebay: note: computing on the CPU, not on cuda:0: {e}");
             Place::cpu()
         }),
         Choice::Cpu | Choice::Cuda(_) => match choice.open()?.0 {

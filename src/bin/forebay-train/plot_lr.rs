@@ -18,8 +18,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "X", default_value_t = 1e-3)]
     lr: f64,
     /// Passes over the training samples
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    epochs: u64,
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    epochs: u32,
     /// Steps of the optimiser an epoch [default: those of CIFAR-10 in batches of 128]
     #[arg(long, value_name = "N", default_value_t = 391, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     steps_per_epoch: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let format = Format::of(&args.to).context("--to")?;
     let line = |name: &ScheduleName| {
-        let plan = args.shape.plan(*name, args.lr, args.epochs, args.steps_per_epoch)?;
+        let plan = args.shape.plan(*name, args.lr, args.epochs, steps(args.steps_per_epoch))?;
         let value = name.to_possible_value().expect("each schedule has a name");
         let mut name = value.get_name().to_string();
         if name == "plateau" {
@@ -46,6 +46,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let picture = rates(&lines, format)?;
     std::fs::write(&args.to, picture).map_err(|e| Error::io("write", &args.to, e))?;
     Ok(())
+}
+
+/// Steps in so many epochs, of `per_epoch` each.
+fn steps(per_epoch: u64) -> impl Fn(f64) -> u64 {
+    move |epochs| (epochs * per_epoch as f64).round() as u64
 }
 
 /// The rates of enough steps for a picture. No epoch is better than the first.
@@ -85,7 +90,7 @@ mod tests {
     #[test]
     fn a_plateau_is_drawn_as_one_that_never_gets_better() {
         let args = parse("plot-lr --lr 1 --plateau-patience 1 --plateau-factor 0.5 --to a.svg");
-        let plan = args.shape.plan(ScheduleName::Plateau, 1.0, 6, 10).unwrap();
+        let plan = args.shape.plan(ScheduleName::Plateau, 1.0, 6, steps(10)).unwrap();
         let points = points(plan, 10).unwrap();
         let starts: Vec<f64> = points.iter().step_by(10).map(|(_, rate)| *rate).collect();
         // The first epoch is the best, the next two are not, and so on.
@@ -95,7 +100,8 @@ mod tests {
     #[test]
     fn a_long_run_is_drawn_from_some_of_its_steps_and_the_last() {
         let args = parse("plot-lr --to a.svg");
-        let plan = args.shape.plan(ScheduleName::Plateau, 1.0, 1_000_000, 1_000_000_000).unwrap();
+        let plan =
+            args.shape.plan(ScheduleName::Plateau, 1.0, 1_000_000, steps(1_000_000_000)).unwrap();
         let points = points(plan, 1_000_000_000).unwrap();
         assert!(points.len() <= 1601, "{}", points.len());
         assert_eq!(points.last().unwrap().0, 1e15 - 1.0);

@@ -2,6 +2,7 @@
 //! pictures.
 
 use crate::pictures::{confusion, mistakes, samples};
+use crate::train::file;
 use crate::train::log::csv::{self, MetricsCsv, Row};
 use crate::train::log::tensorboard::EventFile;
 use crate::train::metrics::Metrics;
@@ -10,6 +11,7 @@ use crate::train::run::{Epoch, Event, Log};
 use anyhow::{Context, Result};
 use image::RgbImage;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Writes as the run goes. What fails is told once, and the run goes on.
@@ -147,8 +149,8 @@ impl Recorder {
     fn curves(&self) -> Result<()> {
         let rows = csv::read(&self.dir.join("metrics.csv"))?;
         let path = self.curves_path();
-        fs::write(&path, plot::curves(&rows)?)
-            .with_context(|| format!("cannot write {}", path.display()))
+        let curves = plot::curves(&rows)?;
+        Ok(file::replace(&path, |file| file.write_all(curves.as_bytes()))?)
     }
 
     fn curves_path(&self) -> PathBuf {
@@ -159,7 +161,7 @@ impl Recorder {
     pub(crate) fn finish(self) -> (Vec<(&'static str, PathBuf)>, Option<anyhow::Error>) {
         let mut failed = None;
         let mut files = vec![("curves", self.curves_path())];
-        // More classes would be thinner than a pixel.
+        // A picture of more classes is larger than a screen.
         if (2..=100).contains(&self.confusion.len()) {
             let path = self.dir.join("confusion.png");
             let drawn = confusion(&self.confusion, &self.names)

@@ -1,7 +1,7 @@
 //! The flags of a learning rate's schedule, which `train` and `plot-lr` share.
 
 use crate::train::schedule::{Kind, Plan};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 
 /// A schedule by name.
@@ -64,9 +64,10 @@ pub(crate) struct ShapeArgs {
 const HEADING: &str = "Learning rate";
 
 impl ScheduleArgs {
-    /// The rates of a run of `epochs` epochs of `steps_per_epoch` steps of the optimiser each.
-    pub(crate) fn plan(&self, lr: f64, epochs: u64, steps_per_epoch: u64) -> Result<Plan> {
-        self.shape.plan(self.schedule, lr, epochs, steps_per_epoch)
+    /// The rates of a run of `epochs` epochs. `steps` says how many steps of the optimiser the first
+    /// so many epochs have.
+    pub(crate) fn plan(&self, lr: f64, epochs: u32, steps: impl Fn(f64) -> u64) -> Result<Plan> {
+        self.shape.plan(self.schedule, lr, epochs, steps)
     }
 }
 
@@ -76,8 +77,8 @@ impl ShapeArgs {
         &self,
         name: ScheduleName,
         lr: f64,
-        epochs: u64,
-        steps_per_epoch: u64,
+        epochs: u32,
+        steps: impl Fn(f64) -> u64,
     ) -> Result<Plan> {
         let min_lr = self.min_lr;
         let kind = match name {
@@ -101,11 +102,8 @@ impl ShapeArgs {
             warmup_epochs.is_finite() && warmup_epochs >= 0.0,
             "--warmup-epochs is {warmup_epochs}; it must be at least 0"
         );
-        let warmup_steps = self
-            .warmup_steps
-            .unwrap_or_else(|| (warmup_epochs * steps_per_epoch as f64).round() as u64);
-        let total_steps =
-            epochs.checked_mul(steps_per_epoch).context("--epochs: too many steps to count")?;
+        let warmup_steps = self.warmup_steps.unwrap_or_else(|| steps(warmup_epochs));
+        let total_steps = steps(f64::from(epochs));
         Ok(Plan { kind, base_lr: lr, warmup_steps, total_steps })
     }
 }
@@ -122,7 +120,10 @@ mod tests {
     }
 
     fn plan(words: &str) -> Result<Plan> {
-        Cli::try_parse_from(words.split(' ')).unwrap().args.plan(0.1, 3, 50)
+        Cli::try_parse_from(words.split(' '))
+            .unwrap()
+            .args
+            .plan(0.1, 3, |epochs| (epochs * 50.0) as u64)
     }
 
     #[test]

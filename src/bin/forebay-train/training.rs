@@ -16,7 +16,6 @@ use crate::train::learner::Recipe;
 use crate::train::optimizer::{self, Algorithm};
 use crate::train::resnet::Stem;
 use crate::train::run::{self, Data, Event, run};
-use crate::train::schedule::Plan;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgMatches, Command, FromArgMatches};
 use forebay::device::Choice;
@@ -94,9 +93,8 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
     let epochs = if args.run.dev_run.is_some() { 1 } else { args.run.epochs };
     let accumulate = args.optimizer.accumulate.clone();
     let steps = data.train.len();
-    let steps_per_epoch = accumulate.steps(1, steps) as u64;
-    let plan = args.schedule.plan(args.optimizer.lr, u64::from(epochs), steps_per_epoch)?;
-    let schedule = Plan { total_steps: accumulate.total(epochs, steps), ..plan };
+    let steps_in = |epochs: f64| accumulate.total(epochs, steps);
+    let schedule = args.schedule.plan(args.optimizer.lr, epochs, steps_in)?;
     let weights = match (&args.model.weights, &resume) {
         (Some(path), None) => Some(network::weights(path)?),
         _ => None,
@@ -105,7 +103,6 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
         Some(resume) => config::compare(&resume.checkpoint.meta.config, settings)?,
         None => Vec::new(),
     };
-    // All that can be wrong with settings has shown: from here on the run leaves traces.
     let run_dir = match args.run.dev_run {
         Some(_) => None,
         None => Some(directory(args, resume.as_ref())?),
@@ -176,7 +173,12 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
     };
     let resume = resume.map(|Resume { path, checkpoint }| (path, checkpoint));
     let resume = resume.as_ref().map(|(path, checkpoint)| (path.as_path(), checkpoint));
-    let summary = run(&options, &mut data, store.as_mut(), resume, &stop, &mut tell)?;
+    let summary = run(&options, &mut data, store.as_mut(), resume, &stop, &mut tell);
+    if let (Err(_), Some(dir), None) = (&summary, &run_dir, &args.run.out) {
+        // Of a run that could not begin nothing is left; what is not empty stays.
+        let _ = fs::remove_dir(dir.join(CHECKPOINTS)).and_then(|()| fs::remove_dir(dir));
+    }
+    let summary = summary?;
 
     let mut files = Vec::new();
     if let Some(store) = &store {

@@ -11,14 +11,14 @@ pub use store::{Mode, Pick, Store, find};
 use super::early_stop;
 use super::resnet::Stem;
 use super::schedule;
-use super::state_dict::safe;
+use super::state_dict::{self, safe};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::Position;
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use tch::Tensor;
@@ -79,6 +79,11 @@ pub struct Lora {
 }
 
 impl Model {
+    /// A head of so many classes takes 200 MB and as much for each of Adam's moments.
+    pub const MOST_CLASSES: i64 = 100_000;
+    /// The width of the widest layer.
+    pub const MOST_RANK: i64 = 512;
+
     /// Whether the weights of one fit the other.
     pub fn is_like(&self, other: &Model) -> bool {
         (self.stem, self.classes, self.lora) == (other.stem, other.classes, other.lora)
@@ -179,7 +184,7 @@ impl Meta {
         /// Of a ResNet-18's header, without the names of classes, 50 kB are used.
         const MOST: u64 = 1 << 24;
 
-        let mut file = fs::File::open(path).ok()?;
+        let mut file = File::open(path).ok()?;
         let mut length = [0; 8];
         file.read_exact(&mut length).ok()?;
         let mut header = Vec::new();
@@ -200,13 +205,36 @@ pub struct Checkpoint {
     bytes: Vec<u8>,
 }
 
+/// The weights in a file of any kind: a whole checkpoint's, else a state dict's.
+///
+/// # Errors
+/// Those of [`Checkpoint::read`] and [`state_dict::read`]. A checkpoint that is damaged is none of
+/// another kind, though it may read as one.
+pub fn weights(path: &Path) -> Result<Tensors> {
+    if Meta::peek(path).is_none() {
+        return state_dict::read(path);
+    }
+    let mut tensors = Checkpoint::read(path)?.tensors()?;
+    tensors.retain(|name, _| !name.contains('/'));
+    Ok(tensors)
+}
+
 impl Checkpoint {
+    /// More than any ResNet-18 of [`Model::MOST_CLASSES`] takes with its optimiser.
+    const MOST_BYTES: u64 = 4 << 30;
+
     /// Reads a checkpoint.
     ///
     /// # Errors
     /// Says whether the file cannot be read, is cut, is damaged, or is another program's.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = fs::read(path).map_err(|e| Error::io("read", path, e))?;
+        let mut bytes = Vec::new();
+        let read = File::open(path)
+            .and_then(|file| file.take(Self::MOST_BYTES + 1).read_to_end(&mut bytes));
+        if read.map_err(|e| Error::io("read", path, e))? as u64 > Self::MOST_BYTES {
+            let text = format!("more than {} GiB: no checkpoint", Self::MOST_BYTES >> 30);
+            return Err(Error::new(ErrorKind::Limit, text).at_path(path));
+        }
         Self::parse(bytes).map_err(|e| e.at_path(path))
     }
 
@@ -230,6 +258,11 @@ impl Checkpoint {
             return Err(damaged(&"its checksum is another"));
         }
         SafeTensors::deserialize(&bytes).map_err(|e| damaged(&e))?;
+        let Model { classes, lora, .. } = &meta.model;
+        let rank = lora.map_or(1, |lora| lora.rank);
+        if !(1..=Model::MOST_CLASSES).contains(classes) || !(1..=Model::MOST_RANK).contains(&rank) {
+            return Err(damaged(&format_args!("it tells of {}", meta.model)));
+        }
         Ok(Checkpoint { meta, bytes })
     }
 

@@ -1,9 +1,10 @@
 //! `metrics.csv`: a line each time metrics were read, with a column for each.
 
+use super::super::file::replace;
 use super::Growing;
 use crate::error::{Error, ErrorKind, Result};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
 use std::path::Path;
 
 macro_rules! columns {
@@ -61,7 +62,7 @@ columns! {
     images_per_s: f64,
     /// Share of the time spent waiting for batches, 0 to 1.
     wait_share: f64,
-    /// The most memory so far, in MiB.
+    /// The most memory of the host's that the process has had so far, in MiB.
     peak_memory_mib: f64,
     /// Norm of all gradients before clipping.
     grad_norm: f64,
@@ -98,7 +99,7 @@ impl MetricsCsv {
         };
         let text: String = rows.iter().map(Row::line).collect();
         let text = COLUMNS.join(",") + "\n" + &text;
-        replace(path, &text).map_err(|e| Error::io("write", path, e))?;
+        replace(path, |file| file.write_all(text.as_bytes()))?;
         Ok(MetricsCsv { file: Growing::open(path, &mut OpenOptions::new())? })
     }
 
@@ -140,16 +141,4 @@ pub fn read(path: &Path) -> Result<Vec<Row>> {
         }
     }
     Ok(rows)
-}
-
-/// Puts `text` in the file's place as a whole.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let temporary = path.with_extension("csv.partial");
-    let write = || {
-        let mut file = File::create(&temporary)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    };
-    write().inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
