@@ -196,6 +196,11 @@ fn adapted_weights_are_scored_shown_and_gone_on_from() {
     let valid_loss = |text: &str| crate::program::told(text.lines().next().unwrap(), "valid_loss");
     assert!((valid_loss(&on) - valid_loss(&stdout)).abs() < 2e-4, "{on} {stdout}");
 
+    // Plain weights come of merging, and the other command says so.
+    let export = format!("export-weights --checkpoint {checkpoint} --to to.safetensors");
+    let (_, line) = complaint(other(&data, &export));
+    assert!(line.contains("`forebay merge-lora` merges them"), "{line}");
+
     // One changed value is told, whatever reads it.
     let mut bytes = fs::read(data.path().join(checkpoint)).unwrap();
     let place = bytes.len() - 1000;
@@ -205,9 +210,49 @@ fn adapted_weights_are_scored_shown_and_gone_on_from() {
     assert!(Checkpoint::read(&damaged).is_err() && Meta::peek(&damaged).is_some());
     for output in [
         other(&data, "eval --device cpu --checkpoint damaged.safetensors"),
+        other(&data, "export-weights --checkpoint damaged.safetensors --to to.safetensors"),
+        other(&data, "merge-lora --checkpoint damaged.safetensors --to to.safetensors"),
         run(&data, "--weights damaged.safetensors"),
     ] {
         let (_, line) = complaint(output);
         assert!(line.contains("its checksum is another"), "{line}");
     }
+}
+
+#[test]
+fn a_run_that_cannot_begin_leaves_nothing() {
+    let data = shapes(4, 2);
+    for (args, expected) in [
+        ("--precision 16-mixed", "on the CPU use bf16-mixed"),
+        ("--optimizer sgd --momentum 0 --nesterov", "momentum"),
+        ("--schedule step --step-epochs 0", "step_epochs is 0"),
+        ("--lora 4 --unfreeze last", "leave out --unfreeze"),
+        ("--early-stop valid_acc", "needs validation samples"),
+    ] {
+        if args.contains("early-stop") {
+            fs::remove_dir_all(data.path().join("valid")).unwrap();
+        }
+        let (_, line) = complaint(run(&data, args));
+        assert!(line.contains(expected), "{args}: {line}");
+        let runs = data.path().join("runs/resnet18");
+        assert!(!runs.exists() || names(&runs).is_empty(), "{args}: {:?}", names(&runs));
+    }
+}
+
+#[test]
+fn a_warm_up_in_epochs_counts_their_own_steps() {
+    // 4 batches an epoch: a step each, then two each.
+    let data = shapes(32, 2);
+    let args = "--batch-size 8 --torch-threads 1 --epochs 3 --accumulate 1:1,2:2 --warmup-epochs 2 \
+                --log-every 1 --lr 0.006 --out out";
+    good(run(&data, args));
+    let text = fs::read_to_string(data.path().join("out/metrics.csv")).unwrap();
+    let mut lines = text.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
+    let mut rates: Vec<(u64, String)> =
+        lines.by_ref().map(|row| (row[1].parse().unwrap(), row[2].to_string())).collect();
+    rates.dedup();
+    let told: Vec<f64> = rates.iter().map(|(_, rate)| rate.parse().unwrap()).collect();
+    let expected = [0.001, 0.002, 0.003, 0.004, 0.005, 0.006, 0.006, 0.006];
+    assert!(told.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{told:?}");
+    assert_eq!(told.len(), 8);
 }
