@@ -127,12 +127,14 @@ fn a_run_that_goes_on_ranks_as_it_did() {
     };
     let mut store = Store::open(dir.path(), Mode::Max, 1, false).unwrap();
     save(&mut store, 1, 0.500_04, "valid_acc");
+    drop(store);
     let mut store = Store::open(dir.path(), Mode::Max, 1, true).unwrap();
     assert_eq!(store.best().unwrap().0, 0.500_04);
     // Better than what the name says, and worse than what it was.
     save(&mut store, 2, 0.500_02, "valid_acc");
     let kept = "epoch=1-valid_acc=0.5000.safetensors";
     assert_eq!(names(dir.path()), [kept, Store::LAST]);
+    drop(store);
     // A loss is not compared with an accuracy.
     let mut store = Store::open(dir.path(), Mode::Min, 1, true).unwrap();
     save(&mut store, 3, 2.0, "valid_loss");
