@@ -10,6 +10,7 @@ pub mod clip;
 pub mod device;
 pub mod early_stop;
 pub mod evaluate;
+pub mod event;
 pub mod export;
 pub mod file;
 pub mod freeze;

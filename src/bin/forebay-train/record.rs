@@ -2,12 +2,12 @@
 //! pictures.
 
 use crate::pictures::{confusion, mistakes, samples};
+use crate::train::event::{Epoch, Event, Log};
 use crate::train::file;
 use crate::train::log::csv::{self, MetricsCsv, Row};
 use crate::train::log::tensorboard::EventFile;
 use crate::train::metrics::Metrics;
 use crate::train::plot;
-use crate::train::run::{Epoch, Event, Log};
 use anyhow::{Context, Result};
 use image::RgbImage;
 use std::fs;

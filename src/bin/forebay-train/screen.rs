@@ -1,7 +1,7 @@
 //! How far a run is, and what came of it.
 
+use crate::train::event::{Epoch, Event, Log, Pass, Step, Summary};
 use crate::train::metrics::Metrics;
-use crate::train::run::{Epoch, Event, Log, Pass, Step, Summary};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, Write};
 use std::path::PathBuf;
