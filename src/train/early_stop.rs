@@ -1,7 +1,6 @@
 //! Stopping when a metric no longer gets better, as Lightning's `EarlyStopping`.
 
-use super::checkpoint::Mode;
-use super::metrics::Metric;
+use super::metric::{Metric, Mode};
 use serde::{Deserialize, Serialize};
 
 /// Which metric is watched, and for how long it may stay without improvement.

@@ -1,6 +1,7 @@
 //! The layers that the network is made of, with PyTorch's parameter names.
 
-use super::lora::Adapter;
+use super::adapter::Adapter;
+use super::init::{channels_last, uniform};
 use tch::nn::Path;
 use tch::{Kind, TchError, Tensor, no_grad};
 
@@ -183,14 +184,4 @@ impl Linear {
 /// The dotted name of the layer at `path`.
 fn name(path: &Path<'_>) -> String {
     path.components().collect::<Vec<_>>().join(".")
-}
-
-/// The same (N, C, H, W) values with the channels of a pixel side by side in memory.
-pub(super) fn channels_last(tensor: &Tensor) -> Result<Tensor> {
-    tensor.f_permute([0, 2, 3, 1])?.f_contiguous()?.f_permute([0, 3, 1, 2])
-}
-
-/// Values between -`bound` and `bound`.
-pub(super) fn uniform(size: &[i64], bound: f64) -> Result<Tensor> {
-    Tensor::f_empty(size, tch::kind::FLOAT_CPU)?.f_uniform_(-bound, bound)
 }

@@ -6,19 +6,16 @@
 //! convolution behind it. They run beside the frozen layer and not as W + B·A in its place, which
 //! would want the gradient of a whole weight: a third of the work of a step.
 
-use super::layer::{channels_last, uniform};
+use super::adapter::{A, Adapter, B};
 use super::resnet::ResNet18;
 use super::state_dict::shown;
 use super::torch;
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, BTreeSet};
-use tch::nn::{Path, VarStore};
+use tch::nn::VarStore;
 use tch::{Kind, TchError, Tensor, no_grad};
 
 type TorchResult<T> = std::result::Result<T, TchError>;
-
-const A: &str = "lora_a";
-const B: &str = "lora_b";
 
 /// What the head learns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,52 +44,6 @@ impl ResNet18 {
             weights.pop();
         }
         weights.into_iter().try_for_each(|weight| weight.adapt(&root, rank))
-    }
-}
-
-/// The two matrices of a layer.
-#[derive(Debug)]
-pub(super) struct Adapter {
-    pub(super) a: Tensor,
-    pub(super) b: Tensor,
-}
-
-impl Adapter {
-    /// An adapter of `weight`, (O, I) or (O, I, K, K), with the parameters `lora_a` and `lora_b` of
-    /// `path`: A from He's uniform distribution as PyTorch draws layers, B of zeros.
-    pub(super) fn new(path: &Path<'_>, weight: &Tensor, rank: i64) -> TorchResult<Self> {
-        let mut a = weight.size();
-        let mut b = vec![1; a.len()];
-        (b[0], b[1]) = (a[0], rank);
-        a[0] = rank;
-        let fan_in: i64 = a[1..].iter().product();
-        let mut a = uniform(&a, 1.0 / (fan_in as f64).sqrt())?;
-        if a.dim() == 4 {
-            a = channels_last(&a)?;
-        }
-        let b = Tensor::f_zeros(&b, tch::kind::FLOAT_CPU)?;
-        let add = |name, drawn: Tensor| -> TorchResult<Tensor> {
-            Ok(path.add(name, drawn.f_to_device(path.device())?, true))
-        };
-        Ok(Adapter { a: add(A, a)?, b: add(B, b)? })
-    }
-
-    /// The weight of the plain layer that does the same as one of `weight` with this beside it.
-    fn merged(&self, weight: &Tensor) -> TorchResult<Tensor> {
-        // With I last, as convolutions lie in memory, nothing of this copies.
-        let rows = |tensor: &Tensor| match tensor.dim() {
-            4 => tensor.f_permute([0, 2, 3, 1])?.f_flatten(1, -1),
-            _ => Ok(tensor.shallow_clone()),
-        };
-        let sum = rows(weight)?.f_addmm(&rows(&self.b)?, &rows(&self.a)?)?;
-        match weight.size()[..] {
-            [o, i, h, w] => sum.f_view([o, h, w, i])?.f_permute([0, 3, 1, 2]),
-            _ => Ok(sum),
-        }
-    }
-
-    pub(super) fn is_trainable(&self) -> bool {
-        self.a.requires_grad() || self.b.requires_grad()
     }
 }
 

@@ -4,6 +4,7 @@
 //! made of has a module each.
 
 pub mod accumulate;
+mod adapter;
 pub mod batch;
 pub mod checkpoint;
 pub mod clip;
@@ -15,10 +16,12 @@ pub mod export;
 pub mod file;
 pub mod freeze;
 pub mod guard;
+mod init;
 mod layer;
 pub mod learner;
 pub mod log;
 pub mod lora;
+pub mod metric;
 pub mod metrics;
 pub mod optimizer;
 pub mod plot;

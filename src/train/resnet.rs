@@ -9,7 +9,8 @@
 
 pub use super::layer::Mode;
 
-use super::layer::{BatchNorm, Conv, Linear, Weight, channels_last};
+use super::init::channels_last;
+use super::layer::{BatchNorm, Conv, Linear, Weight};
 use serde::{Deserialize, Serialize};
 use tch::nn::Path;
 use tch::{Device, TchError, Tensor};

@@ -1,6 +1,7 @@
 //! Checkpoints: what they hold, which are kept, and what becomes of damaged ones.
 
-use crate::train::checkpoint::{Checkpoint, Conditions, Meta, Mode, Pick, Store, Tensors, find};
+use crate::train::checkpoint::{Checkpoint, Conditions, Meta, Pick, Store, Tensors, find};
+use crate::train::metric::Mode;
 use crate::train::resnet::Stem;
 use crate::{meta, model, seeded};
 use forebay::loader::Position;

@@ -3,7 +3,7 @@
 use crate::schedule_args::ScheduleArgs;
 use crate::train::accumulate::Accumulate;
 use crate::train::checkpoint::Model;
-use crate::train::metrics::Metric;
+use crate::train::metric::Metric;
 use crate::train::precision::Precision;
 use clap::ValueEnum;
 use forebay::device::Choice;

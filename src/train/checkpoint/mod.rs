@@ -6,7 +6,7 @@
 
 mod store;
 
-pub use store::{Mode, Pick, Store, find};
+pub use store::{Pick, Store, find};
 
 use super::early_stop;
 use super::resnet::Stem;

@@ -1,35 +1,15 @@
 //! The directory in which a run's checkpoints are kept: the newest, and the best few.
 
 use super::super::file::{beside, replace};
+use super::super::metric::Mode;
 use super::{Checkpoint, Meta, Tensors, serialize};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-
-/// Which values of a metric are better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Larger ones.
-    Max,
-    /// Smaller ones.
-    Min,
-}
-
-impl Mode {
-    /// Whether `a` is better than `b`; what is not a number is better than nothing.
-    pub fn better(self, a: f64, b: f64) -> bool {
-        match self {
-            Mode::Max => a > b || (b.is_nan() && !a.is_nan()),
-            Mode::Min => a < b || (b.is_nan() && !a.is_nan()),
-        }
-    }
-}
 
 /// A directory of checkpoints.
 #[derive(Debug)]
