@@ -3,7 +3,7 @@
 use crate::schedule_args::ScheduleArgs;
 use crate::train::accumulate::Accumulate;
 use crate::train::checkpoint::Model;
-use crate::train::metric::Metric;
+use crate::train::metric::{Metric, Mode};
 use crate::train::precision::Precision;
 use clap::ValueEnum;
 use forebay::device::Choice;
@@ -174,7 +174,7 @@ pub(crate) struct RunArgs {
     pub(crate) monitor: Metric,
     /// Whether larger or smaller ones are better [default: min for a loss, else max]
     #[arg(long)]
-    pub(crate) mode: Option<ModeName>,
+    mode: Option<ModeName>,
     /// How many of the best checkpoints to keep beside the last
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub(crate) save_top_k: u16,
@@ -205,6 +205,16 @@ pub(crate) struct RunArgs {
     pub(crate) quiet: bool,
 }
 
+impl RunArgs {
+    /// The value of `--mode`.
+    pub(crate) fn mode(&self) -> Option<Mode> {
+        self.mode.map(|mode| match mode {
+            ModeName::Max => Mode::Max,
+            ModeName::Min => Mode::Min,
+        })
+    }
+}
+
 /// The value of `--stem`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum StemName {
@@ -230,7 +240,7 @@ pub(crate) enum OptimizerName {
 
 /// The value of `--mode`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum ModeName {
+enum ModeName {
     Max,
     Min,
 }

@@ -1,12 +1,12 @@
 //! `forebay eval`: how good a network is, and where it errs.
 
+use crate::data::VALID;
 use crate::network;
 use crate::pictures::{class, confusion};
 use crate::pipelines;
 use crate::place;
 use crate::train::evaluate::{Evaluation, evaluate};
 use crate::train::precision::Precision;
-use crate::training::VALID;
 use anyhow::{Context, Result, bail};
 use forebay::device::Choice;
 use forebay::loader::{self, Deliver, Loader};

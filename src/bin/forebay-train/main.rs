@@ -5,6 +5,7 @@ mod args;
 #[path = "../../cli/classes.rs"]
 mod classes;
 mod config;
+mod data;
 mod eval;
 mod export_weights;
 mod merge_lora;
@@ -16,6 +17,7 @@ mod place;
 mod plot_lr;
 mod predict;
 mod record;
+mod runs;
 mod schedule_args;
 mod screen;
 #[path = "../../cli/sheet.rs"]

@@ -1,13 +1,13 @@
 //! `forebay predict`: what a network sees on pictures.
 
 use crate::Verdict;
+use crate::data::VALID;
 use crate::network;
 use crate::pictures::class;
 use crate::pipelines;
 use crate::place;
 use crate::status::report;
 use crate::train::precision::Precision;
-use crate::training::VALID;
 use anyhow::Result;
 use forebay::device::Choice;
 use forebay::error::Error;

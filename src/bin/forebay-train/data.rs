@@ -1,0 +1,81 @@
+//! The samples of a run.
+
+use crate::args::Args;
+use crate::classes::report_folders;
+use crate::pipelines;
+use crate::train::run::Data;
+use anyhow::{Context, Result, bail};
+use forebay::device::Choice;
+use forebay::error::Error;
+use forebay::graph::file;
+use forebay::graph::spec::Spec;
+use forebay::loader::{self, Deliver, Loader};
+use std::path::{Path, PathBuf};
+
+/// Opens the training samples and, where there are any, those to validate on; also says what the
+/// first go through.
+pub(crate) fn open(args: &Args, device: Choice) -> Result<(Data, String)> {
+    let Some(root) = &args.data.data else { bail!("--data DIR is missing") };
+    let entries = root.read_dir();
+    drop(entries.map_err(|e| Error::io("read the directory", root, e)).context("--data")?);
+    let split = |name| Some(root.join(name)).filter(|dir| dir.is_dir());
+    let few = args.run.dev_run.map(|batches| batches * u64::from(args.data.batch_size));
+    let options = |limit: Option<u64>| loader::Options {
+        batch_size: args.data.batch_size as usize,
+        threads: args.data.threads.map_or(0, usize::from),
+        seed: args.run.seed,
+        limit: limit.into_iter().chain(few).min(),
+        follow_links: args.data.follow_links,
+        device,
+        deliver: Deliver::Device,
+        ..loader::Options::default()
+    };
+
+    let dir = split("train").unwrap_or_else(|| root.clone());
+    let quiet = args.run.quiet;
+    let spec = pipelines::named(&args.data.pipeline)?;
+    let train = load(&spec, &args.data.pipeline, &dir, &options(args.data.limit_train), quiet)?;
+    let pipeline = file::print(&spec);
+
+    let named = args.data.valid_pipeline.as_deref();
+    let dir = split("valid").or_else(|| named.map(|_| root.clone()));
+    let options = options(args.data.limit_valid);
+    let load_valid = |dir: PathBuf| {
+        let name = named.unwrap_or(VALID);
+        load(&pipelines::named(name)?, name, &dir, &options, quiet)
+    };
+    let valid = dir.map(load_valid).transpose()?;
+
+    match &valid {
+        _ if quiet => {}
+        None => {
+            let best = match args.run.monitor.is_of_validation() && args.run.save_top_k > 0 {
+                true => ", so no checkpoint is the best; --monitor train_loss rates by that",
+                false => "",
+            };
+            eprintln!("no valid/ in {}: training without validation{best}", root.display());
+        }
+        Some(_) if named.is_none() && !pipelines::is_built_in(&args.data.pipeline) => {
+            eprintln!("validating through the built-in {VALID}; --valid-pipeline names another");
+        }
+        Some(_) => {}
+    }
+    Ok((Data { train, valid }, pipeline))
+}
+
+/// The pipeline of validation samples where none is named.
+pub(crate) const VALID: &str = "cifar10-valid";
+
+fn load(
+    spec: &Spec,
+    name: &str,
+    dir: &Path,
+    options: &loader::Options,
+    quiet: bool,
+) -> Result<Loader> {
+    let loader = Loader::open(spec, dir, options).map_err(|e| e.in_pipeline(name))?;
+    if !quiet {
+        report_folders(spec, &loader);
+    }
+    Ok(loader)
+}
