@@ -59,6 +59,8 @@ pub struct Meter {
     /// Right answers, and right ones among five.
     hits: Tensor,
     samples: i64,
+    /// As they were at the last reading of an interval.
+    marked: Sums,
 }
 
 impl Meter {
@@ -68,6 +70,7 @@ impl Meter {
             loss: Tensor::f_zeros([0; 0], (Kind::Double, device))?,
             hits: Tensor::f_zeros([2], (Kind::Int64, device))?,
             samples: 0,
+            marked: Sums::default(),
         })
     }
 
@@ -102,23 +105,41 @@ impl Meter {
     const LOSS: &'static str = "meter/loss";
     const COUNTS: &'static str = "meter/counts";
 
-    /// What [`Meter::load`] goes on from, by name.
+    /// The sums since this was last asked, and all. Waits for the device.
+    pub fn interval(&mut self) -> Result<(Sums, Sums), TchError> {
+        let all = self.read()?;
+        Ok((all - std::mem::replace(&mut self.marked, all), all))
+    }
+
+    /// What [`Meter::load`] goes on from, by name. Waits for the device.
     pub fn state(&self) -> Result<[(String, Tensor); 2], TchError> {
-        let samples = Tensor::from_slice(&[self.samples]).f_to_device(self.hits.device())?;
-        let counts = Tensor::f_cat(&[&self.hits, &samples], 0)?;
-        Ok([(Self::LOSS.into(), self.loss.shallow_clone()), (Self::COUNTS.into(), counts)])
+        let both = [self.read()?, self.marked];
+        let losses = Tensor::from_slice(&both.map(|sums| sums.loss));
+        let counts = both.map(|sums| [sums.right, sums.top5, sums.samples]);
+        let counts = Tensor::from_slice(counts.as_flattened());
+        Ok([(Self::LOSS.into(), losses), (Self::COUNTS.into(), counts)])
     }
 
     /// Takes over the state of another meter; `tensors` hold it by name.
     pub fn load(&mut self, tensors: &BTreeMap<String, Tensor>) -> Result<(), TchError> {
         let device = self.loss.device();
         let missing = || TchError::Shape("the state of the meter is missing".into());
-        let loss = tensors.get(Self::LOSS).ok_or_else(missing)?;
+        let losses = Vec::<f64>::try_from(tensors.get(Self::LOSS).ok_or_else(missing)?)?;
         let counts = Vec::<i64>::try_from(tensors.get(Self::COUNTS).ok_or_else(missing)?)?;
-        let [right, top5, samples] = counts[..] else { return Err(missing()) };
-        self.loss = loss.f_to_device(device)?.f_to_kind(Kind::Double)?.f_reshape([0; 0])?;
-        self.hits = Tensor::from_slice(&[right, top5]).f_to_device(device)?;
-        self.samples = samples;
+        let ([loss, marked_loss], [right, top5, samples, marked @ ..]) = (&losses[..], &counts[..])
+        else {
+            return Err(missing());
+        };
+        let [marked_right, marked_top5, marked_samples] = *marked else { return Err(missing()) };
+        self.loss = Tensor::from(*loss).f_to_device(device)?;
+        self.hits = Tensor::from_slice(&[*right, *top5]).f_to_device(device)?;
+        self.samples = *samples;
+        self.marked = Sums {
+            loss: *marked_loss,
+            right: marked_right,
+            top5: marked_top5,
+            samples: marked_samples,
+        };
         Ok(())
     }
 }
@@ -205,10 +226,11 @@ mod tests {
         let expected = Metrics { loss: 2.0, accuracy: 0.5, top5: 1.0 };
         assert_eq!(meter.read().unwrap().metrics(), expected);
 
+        meter.interval().unwrap();
         let state = meter.state().unwrap().into_iter().collect();
         let mut other = Meter::new(Device::Cpu).unwrap();
         other.load(&state).unwrap();
-        assert_eq!(other.read().unwrap(), meter.read().unwrap());
+        assert_eq!(other.interval().unwrap(), meter.interval().unwrap());
     }
 
     #[test]

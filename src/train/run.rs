@@ -278,7 +278,6 @@ pub fn run(
         // Train.
         let mut clock = Clock::start();
         let mut done = run.position.step;
-        let mut before = run.meter.read().map_err(torch)?;
         let mut rate = run.scheduler.rate(run.global_step.saturating_sub(1));
         let mut batches = held.is_none().then(|| train.epoch_from(run.position.epoch, done));
         while done < steps && !(stopped() && done == run.position.step) {
@@ -323,8 +322,7 @@ pub fn run(
                     recent.clear();
                 }
                 if log {
-                    let sums = run.meter.read().map_err(torch)?;
-                    let since = sums - before;
+                    let (since, sums) = run.meter.interval().map_err(torch)?;
                     let grad_norm = norm.map(|norm| norm.f_double_value(&[])).transpose();
                     // A last batch of one sample taught nothing, and has no mean.
                     if since.samples() > 0 {
@@ -339,7 +337,6 @@ pub fn run(
                             scaling: run.learner.scaling()?,
                         }));
                     }
-                    before = sums;
                 }
                 if due {
                     run.save(None)?;

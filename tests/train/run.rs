@@ -256,3 +256,45 @@ fn a_warm_up_in_epochs_counts_their_own_steps() {
     assert!(told.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{told:?}");
     assert_eq!(told.len(), 8);
 }
+
+#[test]
+fn going_back_loses_nothing() {
+    let data = shapes(16, 8);
+    let checkpoints = data.path().join("out/checkpoints");
+    let settings = "--batch-size 8 --torch-threads 1 --epochs 2 --save-top-k 2 --out out";
+    good(run(&data, settings));
+    let before = last(&data.path().join("out")).1;
+    let mut names = names(&checkpoints);
+    names.retain(|name| name.starts_with("epoch=1-"));
+    let output = run(&data, &format!("--resume out/checkpoints/{}", names[0]));
+    let told = stderr(&output);
+    good(output);
+    assert!(told.contains("steps 2 to 4 are done anew; out/checkpoints/until-step=4"), "{told}");
+    let kept = Checkpoint::read(&checkpoints.join("until-step=4.safetensors")).unwrap();
+    assert!(same(&kept.tensors().unwrap(), &before));
+    assert!(same(&last(&data.path().join("out")).1, &before), "the same steps again");
+    assert!(data.path().join("out/metrics-until-step=4.csv").exists());
+}
+
+#[test]
+fn a_class_a_folder_needs_no_list() {
+    let data = shapes(12, 4);
+    for split in ["train", "valid"] {
+        let dir = data.path().join(split);
+        let list = fs::read_to_string(dir.join("labels.txt")).unwrap();
+        for line in list.lines() {
+            let (name, label) = line.split_once(' ').unwrap();
+            fs::create_dir_all(dir.join(label)).unwrap();
+            fs::rename(dir.join(name), dir.join(label).join(name)).unwrap();
+        }
+        fs::remove_file(dir.join("labels.txt")).unwrap();
+        // Both need the same classes.
+        (0..10).for_each(|label| fs::create_dir_all(dir.join(label.to_string())).unwrap());
+    }
+    let output = run(&data, "--batch-size 4 --torch-threads 1 --out out");
+    let told = stderr(&output);
+    assert!(good(output).contains("valid_acc="));
+    assert!(told.contains("forebay: classes: 0 0, 1 1, 2 2"), "{told}");
+    let scored = other(&data, "eval --device cpu --checkpoint out/checkpoints/last.safetensors");
+    assert!(good(scored).contains("samples=4"));
+}

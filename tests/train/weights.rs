@@ -60,7 +60,10 @@ fn a_head_of_other_classes_is_left_and_the_rest_is_told() {
     let lines: Vec<_> = told.lines().collect();
     assert_eq!(lines[1], "head left as drawn: the file's has 1000 classes, this one 10");
     let missing = "left as drawn, not in the file: bn1.weight, layer4.1.bn1.bias, ";
-    assert!(lines[2].starts_with(missing) && lines[2].ends_with(", layer4.1.conv2.weight"), "{told}");
+    assert!(
+        lines[2].starts_with(missing) && lines[2].ends_with(", layer4.1.conv2.weight"),
+        "{told}"
+    );
     assert_eq!(lines[3], "not taken, not in the model: head\\u{1b}");
 }
 

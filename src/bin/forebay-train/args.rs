@@ -23,7 +23,8 @@ pub(crate) struct Args {
     /// Show what holds, as a file for --config, and do nothing
     #[arg(long)]
     pub(crate) print_config: bool,
-    /// Go on from a checkpoint: a file, or the last or best one of --out, else of the newest run
+    /// Go on from a checkpoint: a file, or the last or best one of --out, else of the newest run of
+    /// --name
     #[arg(long, value_name = "FILE|last|best")]
     pub(crate) resume: Option<String>,
 
@@ -200,7 +201,7 @@ pub(crate) struct RunArgs {
     /// Try it: train and validate on N batches, once, and save nothing
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     pub(crate) dev_run: Option<u64>,
-    /// Print only what came of it
+    /// Print results only: a line an epoch, and the end
     #[arg(long)]
     pub(crate) quiet: bool,
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use forebay::device::Choice;
 use forebay::error::Error;
 use forebay::graph::file;
-use forebay::graph::spec::Spec;
+use forebay::graph::spec::{ReaderKind, Spec};
 use forebay::loader::{self, Deliver, Loader};
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub(crate) fn open(args: &Args, device: Choice) -> Result<(Data, String)> {
 
     let dir = split("train").unwrap_or_else(|| root.clone());
     let quiet = args.run.quiet;
-    let spec = pipelines::named(&args.data.pipeline)?;
+    let spec = fitting(&args.data.pipeline, &dir)?;
     let train = load(&spec, &args.data.pipeline, &dir, &options(args.data.limit_train), quiet)?;
     let pipeline = file::print(&spec);
 
@@ -42,7 +42,7 @@ pub(crate) fn open(args: &Args, device: Choice) -> Result<(Data, String)> {
     let options = options(args.data.limit_valid);
     let load_valid = |dir: PathBuf| {
         let name = named.unwrap_or(VALID);
-        load(&pipelines::named(name)?, name, &dir, &options, quiet)
+        load(&fitting(name, &dir)?, name, &dir, &options, quiet)
     };
     let valid = dir.map(load_valid).transpose()?;
 
@@ -61,6 +61,22 @@ pub(crate) fn open(args: &Args, device: Choice) -> Result<(Data, String)> {
         Some(_) => {}
     }
     Ok((Data { train, valid }, pipeline))
+}
+
+/// The pipeline `name` for the samples in `dir`. A built-in one reads a list; where there is none, but
+/// folders, it reads a class a folder. A file says itself what it reads.
+pub(crate) fn fitting(name: &str, dir: &Path) -> Result<Spec> {
+    let mut spec = pipelines::named(name)?;
+    if let ReaderKind::File { file_list } = &spec.reader.kind
+        && pipelines::is_built_in(name)
+        && !dir.join(file_list).exists()
+        && dir
+            .read_dir()
+            .is_ok_and(|mut all| all.any(|entry| entry.is_ok_and(|e| e.path().is_dir())))
+    {
+        spec.reader.kind = ReaderKind::Folders;
+    }
+    Ok(spec)
 }
 
 /// The pipeline of validation samples where none is named.

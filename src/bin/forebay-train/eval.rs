@@ -1,9 +1,8 @@
 //! `forebay eval`: how good a network is, and where it errs.
 
-use crate::data::VALID;
+use crate::data::{VALID, fitting};
 use crate::network;
 use crate::pictures::{class, confusion};
-use crate::pipelines;
 use crate::place;
 use crate::train::evaluate::{Evaluation, evaluate};
 use crate::train::precision::Precision;
@@ -77,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         deliver: Deliver::Device,
         ..loader::Options::default()
     };
-    let mut loader = Loader::open(&pipelines::named(&pipeline)?, &data, &options)
+    let mut loader = Loader::open(&fitting(&pipeline, &data)?, &data, &options)
         .map_err(|e| e.in_pipeline(&pipeline))?;
 
     let steps = loader.len();

@@ -108,18 +108,20 @@ fn run(arguments: &[OsString]) -> anyhow::Result<Verdict> {
 /// an option that is given twice the last one holds.
 fn command() -> Command {
     Cli::command().mut_subcommand("train", |train| {
-        train.args_override_self(true).mut_args(|arg| match arg.get_action() {
-            ArgAction::SetTrue if arg.get_id() != "print_config" => arg
-                .action(ArgAction::Set)
-                .num_args(0..=1)
-                .require_equals(true)
-                .value_name("BOOL")
-                .value_parser(BoolishValueParser::new())
-                .default_value("false")
-                .default_missing_value("true")
-                .hide_default_value(true)
-                .hide_possible_values(true),
-            _ => arg,
+        train.args_override_self(true).allow_negative_numbers(true).mut_args(|arg| {
+            match arg.get_action() {
+                ArgAction::SetTrue if arg.get_id() != "print_config" => arg
+                    .action(ArgAction::Set)
+                    .num_args(0..=1)
+                    .require_equals(true)
+                    .value_name("BOOL")
+                    .value_parser(BoolishValueParser::new())
+                    .default_value("false")
+                    .default_missing_value("true")
+                    .hide_default_value(true)
+                    .hide_possible_values(true),
+                _ => arg,
+            }
         })
     })
 }

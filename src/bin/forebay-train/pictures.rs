@@ -36,7 +36,7 @@ pub(crate) fn mistakes(mistakes: &[Mistake], names: &[String]) -> Result<RgbImag
         picture,
         text: vec![
             class(names, mistake.label),
-            format!("not {}", class(names, mistake.said)),
+            format!("said {}", class(names, mistake.said)),
             format!("loss {:.2}", mistake.loss),
             format!("#{}", mistake.id),
         ],

@@ -1,7 +1,7 @@
 //! Where runs lie: the one to go on with, and the place of the next.
 
 use crate::args::Args;
-use crate::train::checkpoint::{Checkpoint, Pick, Store, find};
+use crate::train::checkpoint::{Checkpoint, Meta, Pick, Store, find};
 use anyhow::{Context, Result, anyhow};
 use forebay::error::Error;
 use std::fs;
@@ -84,6 +84,26 @@ pub(crate) fn directory(args: &Args, resume: Option<&Resume>) -> Result<PathBuf>
         }
     }
     unreachable!("there are more numbers than directories")
+}
+
+/// Before a run goes on from step `step`: keeps what `dir` has of later steps under names of their
+/// own. `None` where there is nothing, as after `--resume last`; else what to tell.
+pub(crate) fn set_aside(dir: &Path, step: u64) -> Result<Option<String>> {
+    let last = dir.join(CHECKPOINTS).join(Store::LAST);
+    let Some(later) = Meta::peek(&last).map(|meta| meta.global_step).filter(|at| *at > step) else {
+        return Ok(None);
+    };
+    let kept = last.with_file_name(format!("until-step={later}.safetensors"));
+    fs::rename(&last, &kept).map_err(|e| Error::io("rename", &last, e))?;
+    let (metrics, copy) = (dir.join("metrics.csv"), format!("metrics-until-step={later}.csv"));
+    if metrics.exists() {
+        fs::copy(&metrics, dir.join(&copy)).map_err(|e| Error::io("copy", &metrics, e))?;
+    }
+    let text = format!(
+        "steps {step} to {later} are done anew; {} and {copy} keep what was",
+        kept.display()
+    );
+    Ok(Some(text))
 }
 
 /// The newest run of `parent` that has a checkpoint.

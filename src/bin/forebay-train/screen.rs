@@ -20,6 +20,8 @@ pub(crate) struct Screen {
     log: Option<Log>,
     /// Whether a line has yet to show it.
     fresh: bool,
+    /// Epochs that this process finished.
+    done: u32,
     /// Of the last epoch.
     last: Option<(Metrics, Option<Metrics>)>,
     skipped: u64,
@@ -46,6 +48,7 @@ impl Screen {
             device: String::new(),
             log: None,
             fresh: false,
+            done: 0,
             last: None,
             skipped: 0,
             last_line: now,
@@ -66,7 +69,8 @@ impl Screen {
                 };
                 self.tell(&format!(
                     "ResNet-18 of {parameters} parameters{all} for {classes} classes, on {device}; \
-                     libtorch has {torch_threads} threads"
+                     libtorch has {torch_threads} thread{}",
+                    if *torch_threads == 1 { "" } else { "s" }
                 ));
                 if let Some(step) = resumed_at {
                     self.tell(&format!("going on after step {step}"));
@@ -167,6 +171,7 @@ impl Screen {
         self.print(&line);
         self.log = None;
         self.last = Some((epoch.train, valid));
+        self.done += 1;
     }
 
     /// Sums up. `files` are what the run left, each with what it is.
@@ -177,20 +182,28 @@ impl Screen {
                 0 => format!("epoch {epochs}"),
                 _ => format!("step {step} of epoch {}", epochs + 1),
             };
-            self.print(&format!("stopped after {place}; --resume last goes on from there"));
+            let last = files.iter().find(|(what, _)| what == "last");
+            let resume = last.map_or_else(String::new, |(_, path)| {
+                format!("; --resume {} goes on from there", path.display())
+            });
+            self.print(&format!("stopped after {place}{resume}"));
         } else if times.samples == 0 {
             // A run that was stopped in its last validation had only that left.
             let begun =
                 if self.last.is_some() { "nothing left to train" } else { "nothing left to do" };
             self.print(&format!(
                 "{begun}: {epochs} epochs are done{}",
-                if summary.stopped_early { ", and no improvement came" } else { "" }
+                match summary.stopped_early {
+                    true => ", and no improvement came",
+                    false => "; --epochs asks for more",
+                }
             ));
         } else {
             self.print(&format!(
-                "trained {epochs} epoch{} in {:.1} s on {}: {:.0} images/s, {:.2}% of the time \
+                "trained {} epoch{} in {:.1} s on {}: {:.0} images/s while training, {:.2}% of that \
                  waiting for data{}",
-                if epochs == 1 { "" } else { "s" },
+                self.done,
+                if self.done == 1 { "" } else { "s" },
                 self.start.elapsed().as_secs_f64(),
                 self.device,
                 times.rate(),

@@ -7,7 +7,7 @@ use crate::data;
 use crate::network;
 use crate::place;
 use crate::record::Recorder;
-use crate::runs::{CHECKPOINTS, Resume, directory, lies_in, resume};
+use crate::runs::{CHECKPOINTS, Resume, directory, lies_in, resume, set_aside};
 use crate::screen::Screen;
 use crate::train::checkpoint::Store;
 use crate::train::early_stop::EarlyStop;
@@ -89,8 +89,12 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
         (Some(path), None) => Some(network::weights(path)?),
         _ => None,
     };
-    let changes = match &resume {
-        Some(resume) => config::compare(&resume.checkpoint.meta.config, settings)?,
+    let mut changes = match &resume {
+        Some(resume) => {
+            let before = &resume.checkpoint.meta.config;
+            let changes = config::compare(before, settings)?.into_iter();
+            changes.map(|it| format!("the run goes on otherwise than it began: {it}")).collect()
+        }
         None => Vec::new(),
     };
     let run_dir = match args.run.dev_run {
@@ -109,6 +113,8 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
         }
         let top_k = usize::from(args.run.save_top_k);
         store = Some(Store::open(&checkpoints, mode, top_k, resumed_at.is_some())?);
+        let later = resumed_at.map(|step| set_aside(dir, step)).transpose()?.flatten();
+        changes.extend(later);
     }
     let options = run::Options {
         device: place.torch.clone(),
@@ -150,7 +156,7 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
         // Not before: a run that cannot go on is to leave the logs as they are.
         if let (Event::Start { .. }, Some(dir)) = (&event, &run_dir) {
             for change in &changes {
-                screen.note(&format!("the run goes on otherwise than it began: {change}"));
+                screen.note(change);
             }
             match Recorder::open(dir, settings, resumed_at) {
                 Ok(opened) => recorder = Some(opened),
