@@ -13,8 +13,8 @@ type Result<T> = std::result::Result<T, TchError>;
 /// backward pass from what that returns would do: adds the same gradients to the parameters, and the
 /// same statistics to the batch norms, once.
 ///
-/// `autocast` begins what each part of the forward pass computes under, `objective` too. There must
-/// be none around the call: casts of weights made without a graph would be kept for when there is one.
+/// `autocast` begins what each part of the forward pass computes under, `objective` too. None
+/// belongs around the call: one that keeps its casts would keep those that were made without a graph.
 ///
 /// Costs another forward pass of all but the head and what lies below the first segment that learns.
 pub fn backward(
