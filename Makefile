@@ -26,7 +26,7 @@ INTERPRETER = $(wildcard $(or $(FOREBAY_SHARED),../shared)/tools/ptxrun.py)
 CARGO_FLAGS := --release --features "$(FEATURES)"
 
 .PHONY: help setup build train test test-python test-ptx test-sanitize test-gpu lint bench clean
-.PHONY: gpu-bundle device-coverage compare-python test-kill
+.PHONY: gpu-bundle device-coverage compare-python test-kill test-soak
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -56,6 +56,9 @@ test-python: build ## the comparisons with torchvision, Pillow and NumPy, in an 
 test-ptx: setup ## the compiled PTX in an interpreter, over more random graphs than test has: PTX_GRAPHS=200
 	@$(if $(INTERPRETER),build/setup.sh ptx)
 	@FOREBAY_PTX_GRAPHS=$(PTX_GRAPHS) cargo test $(CARGO_FLAGS) --test ptx -- --nocapture
+
+test-soak: setup ## 200 epochs over 2,000 files of which 5% are damaged: memory and open files stay flat
+	@FOREBAY_SOAK=1 cargo test $(CARGO_FLAGS) --test soak -- --nocapture
 
 test-sanitize: setup ## the kernels under AddressSanitizer and UBSan, over random plans
 	@cargo test $(CARGO_FLAGS) --test kernels sanitize -- --nocapture

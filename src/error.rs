@@ -80,6 +80,13 @@ impl Error {
         self
     }
 
+    /// Adds `more` to the message: what follows from it.
+    #[must_use]
+    pub fn adding(mut self, more: impl fmt::Display) -> Self {
+        self.0.message = format!("{}; {more}", self.0.message);
+        self
+    }
+
     /// Names the pipeline's file, or the built-in pipeline, where the error is about the pipeline.
     #[must_use]
     pub fn in_pipeline(self, path: impl AsRef<Path>) -> Self {

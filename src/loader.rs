@@ -6,11 +6,12 @@ use crate::device::Choice;
 use crate::device::cuda::Cuda;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::program::{OutputInfo, Program};
-use crate::executor::{Executor, Pending, Setup};
+use crate::executor::{Candidates, Executor, Faults, Pending, Setup};
 use crate::graph::spec::{ReaderKind, Spec};
-use crate::policy::LastBatch;
+use crate::policy::{LastBatch, MaxBad, OnError};
 use crate::reader::sampler::{Place, Sampler, SamplerConfig};
 use crate::reader::{Reader, cifar10::Cifar10, file_list::FileList, folders::Folders};
+use crate::stats::BadSamples;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,6 +38,10 @@ pub struct Options {
     pub shuffle: Option<bool>,
     /// Overrides the pipeline's last batch.
     pub last_batch: Option<LastBatch>,
+    /// Overrides what the pipeline does with samples that cannot be read or decoded.
+    pub on_error: Option<OnError>,
+    /// Overrides how many of those the pipeline bears.
+    pub max_bad: Option<MaxBad>,
     /// Only the first so many samples of the list.
     pub limit: Option<u64>,
     /// Only these samples, in this order, unshuffled, each once; the last batch may be short.
@@ -71,6 +76,8 @@ impl Default for Options {
             seed: None,
             shuffle: None,
             last_batch: None,
+            on_error: None,
+            max_bad: None,
             limit: None,
             ids: None,
             follow_links: false,
@@ -96,19 +103,22 @@ pub struct Loader {
     executor: Executor,
     sampler: Sampler,
     /// The samples that the sampler's numbers stand for, where that is not themselves.
-    ids: Option<Vec<u64>>,
+    ids: Option<Arc<[u64]>>,
     samples: u64,
     seed: u64,
     prefetch: usize,
     position: Position,
     device_note: Option<String>,
+    /// The data directory; empty where the reader is the caller's own.
+    root: PathBuf,
 }
 
 impl Loader {
     /// Opens the reader that `spec` names under `data` and compiles the plan.
     pub fn open(spec: &Spec, data: &Path, options: &Options) -> Result<Loader> {
         let reader = open_reader(&spec.reader.kind, data, options.follow_links)?;
-        Self::with_reader(spec, reader, options)
+        let loader = Self::with_reader(spec, reader, options)?;
+        Ok(Loader { root: data.to_path_buf(), ..loader })
     }
 
     /// The same over a reader of the caller's own, whatever `spec.reader.kind` says.
@@ -142,18 +152,25 @@ impl Loader {
             to_host: options.deliver == Deliver::Host,
             decoder: spec.decoder.clone(),
         });
-        let limits = Limits::default();
+        let ids: Option<Arc<[u64]>> = options.ids.as_deref().map(Arc::from);
+        let faults = Faults {
+            on_error: options.on_error.unwrap_or(spec.reader.on_error),
+            most: options.max_bad.unwrap_or(spec.reader.max_bad).of(samples),
+            candidates: Candidates { count: samples, ids: ids.clone() },
+        };
+        let bounds = (Limits::default(), faults);
         let executor =
-            Executor::new(program, reader, limits, options.threads, held, setup.as_ref())?;
+            Executor::new(program, reader, bounds, options.threads, held, setup.as_ref())?;
         Ok(Loader {
             executor,
             sampler,
-            ids: options.ids.clone(),
+            ids,
             samples,
             seed,
             prefetch: options.prefetch,
             position: Position::default(),
             device_note,
+            root: PathBuf::new(),
         })
     }
 
@@ -272,6 +289,30 @@ impl Loader {
         Epoch { in_flight: VecDeque::new(), epoch, next: step, loader: self }
     }
 
+    /// Samples of the batches delivered so far that could not be read or decoded, and what was done.
+    pub fn bad_samples(&self) -> BadSamples {
+        self.executor.bad_samples()
+    }
+
+    /// From now on writes each of them, once, to the end of the file `path`, and those that were kept
+    /// in spite of a decoder's warning: a JSON object a line of `path`, `sample`, `line` of the list,
+    /// `epoch`, `offset` in the file in bytes, `reason`, and `done`: `"failed"`, `"skipped"`,
+    /// `"replaced"` (`by` which sample) or `"kept"`; without what is not known.
+    ///
+    /// Loaders may share a file. One that can no longer be written ends the log and nothing else:
+    /// [`Loader::quarantine_failure`].
+    ///
+    /// # Errors
+    /// When the file cannot be opened for writing.
+    pub fn quarantine(&mut self, path: &Path) -> Result<()> {
+        self.executor.log_bad_samples(path, &self.root)
+    }
+
+    /// Why the quarantine log has ended, where it could not be written any more.
+    pub fn quarantine_failure(&self) -> Option<Error> {
+        self.executor.bad_samples_log_failure()
+    }
+
     /// Busy time of each stage and other counts since the loader was opened.
     pub fn stats(&self) -> crate::stats::Stats {
         self.executor.stats()
@@ -288,6 +329,8 @@ pub fn open_reader(kind: &ReaderKind, data: &Path, follow_links: bool) -> Result
 }
 
 /// The batches of one epoch. An error ends it; the loader can go on with another.
+///
+/// Under [`OnError::Skip`] a batch may be shorter than its size; the number of batches is the same.
 pub struct Epoch<'a> {
     /// Batches that were started, the next to deliver first. Dropping one gives it up.
     in_flight: VecDeque<Pending>,
@@ -298,6 +341,11 @@ pub struct Epoch<'a> {
 }
 
 impl Epoch<'_> {
+    /// [`Loader::bad_samples`].
+    pub fn bad_samples(&self) -> BadSamples {
+        self.loader.bad_samples()
+    }
+
     /// Batches still to come, unless an error ends the epoch before.
     pub fn remaining(&self) -> usize {
         self.loader.len().saturating_sub(self.next) + self.in_flight.len()

@@ -34,6 +34,18 @@ pub fn draw_word(seed: u64, epoch: u32, sample: u64, draw: u16, element: u32) ->
     philox4x32(key(seed), counter)[0]
 }
 
+/// The draw number of stand-ins.
+const STAND_IN: u16 = 1;
+
+/// A number below `count`: the sample that takes the place of `sample`, where all `tries` before it
+/// could not.
+pub fn stand_in(seed: u64, epoch: u32, sample: u64, tries: u32, count: u64) -> u64 {
+    let word = |half| draw_word(seed, epoch, sample, STAND_IN, 2 * tries + half);
+    let wide = u64::from(word(0)) << 32 | u64::from(word(1));
+    // Uniform but for one part in 2^64 / count.
+    ((u128::from(wide) * u128::from(count)) >> 64) as u64
+}
+
 /// The 16-bit number of the draw called `name`: FNV-1a of its bytes, folded.
 ///
 /// Numbers below 16 are kept for the engine's own draws (the sampler's permutation, stand-ins).

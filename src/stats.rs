@@ -1,5 +1,6 @@
 //! Counters of where the time goes.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Busy time of each stage, summed over threads, and counts; a snapshot.
@@ -30,6 +31,47 @@ impl std::ops::AddAssign for Stats {
         self.wait_ns += other.wait_ns;
         self.warnings += other.warnings;
         self.grown_slots += other.grown_slots;
+    }
+}
+
+/// Samples that could not be made as they are, among those of delivered batches; a snapshot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BadSamples {
+    /// Different samples that cannot be read or decoded.
+    pub samples: u64,
+    /// Places of batches left out because of them, in all epochs.
+    pub skipped: u64,
+    /// Places of batches that another sample took, in all epochs.
+    pub replaced: u64,
+    /// Different samples that were kept in spite of a decoder's warning.
+    pub warned: u64,
+}
+
+impl BadSamples {
+    /// Whether every sample was made without a word.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// `3 samples are bad: 5 places left out; 1 image kept in spite of a decoder's warning`.
+impl fmt::Display for BadSamples {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fn count(n: u64, what: &str) -> String {
+            format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+        }
+        let BadSamples { samples, skipped, replaced, warned } = *self;
+        let be = if samples == 1 { "is" } else { "are" };
+        write!(f, "{} {be} bad", count(samples, "sample"))?;
+        let done = [(skipped, "left out"), (replaced, "taken by others")];
+        let done = done.iter().filter(|(places, _)| *places > 0);
+        for ((places, what), before) in done.zip([": ", ", "]) {
+            write!(f, "{before}{} {what}", count(*places, "place"))?;
+        }
+        if warned > 0 {
+            write!(f, "; {} kept in spite of a decoder's warning", count(warned, "image"))?;
+        }
+        Ok(())
     }
 }
 

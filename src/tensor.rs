@@ -103,6 +103,11 @@ impl Buffer {
         self.len = len;
     }
 
+    /// Shortens to `len` bytes, where there are more.
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len);
+    }
+
     /// Bytes held, whether in use or not.
     pub fn capacity(&self) -> usize {
         self.blocks.len() * 64

@@ -305,3 +305,77 @@ fn a_closed_pipe_is_no_error() {
     let Output { status, stderr, .. } = child.wait_with_output().unwrap();
     assert!(status.success() && stderr.is_empty(), "{}", String::from_utf8_lossy(&stderr));
 }
+
+/// A bad file in the middle: the run ends there, or goes on without it and says so.
+#[test]
+fn bad_files_are_told_skipped_and_replaced() {
+    let (data, pixels) = jpegs(30);
+    let file = data.path().join("image 11.jpg");
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let log = out.path().join("bad.jsonl");
+    let path = |path: &Path| path.to_str().unwrap().to_string();
+    let (root, dump, log_path) = (path(data.path()), path(out.path()), path(&log));
+    let common = ["dump", "--data", &root, "--pipeline", "decode-only", "--batch-size", "8"];
+    let more = ["--out", &dump, "--quarantine", &log_path];
+    let args = |last: &[&'static str]| -> Vec<String> {
+        common.iter().chain(&more).chain(last).map(ToString::to_string).collect()
+    };
+
+    let run = |last: &[&'static str]| {
+        let args = args(last);
+        forebay(&args.iter().map(String::as_str).collect::<Vec<_>>()).output().unwrap()
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let Output { status, stderr, .. } = run(&[]);
+    let stderr = text(&stderr);
+    assert_eq!(status.code(), Some(1));
+    assert!(stderr.contains("labels.txt:12: sample 11: image 11.jpg: truncated JPEG"), "{stderr}");
+
+    let Output { status, stdout, stderr } = run(&["--on-error", "skip"]);
+    assert!(status.success());
+    assert!(text(&stdout).contains("29 samples in 4 batches"), "{}", text(&stdout));
+    assert_eq!(text(&stderr), "forebay: note: 1 sample is bad: 1 place left out\n");
+    let ids: Vec<i64> =
+        (0..4).flat_map(|k| integers(&out.path().join(format!("ids_{k:03}.npy")))).collect();
+    assert!(ids.iter().copied().eq((0..30).filter(|id| *id != 11)), "{ids:?}");
+    let (shape, bytes) = array(&out.path().join("images_001.npy"));
+    assert_eq!((shape[0], bytes), (7, [&pixels[8..11], &pixels[12..16]].concat().concat()));
+
+    let Output { status, stdout, stderr } = run(&["--on-error", "replace", "--max-bad", "1"]);
+    assert!(status.success());
+    assert!(text(&stdout).contains("30 samples in 4 batches"), "{}", text(&stdout));
+    assert_eq!(text(&stderr), "forebay: note: 1 sample is bad: 1 place taken by others\n");
+    let stand_in = integers(&out.path().join("ids_001.npy"))[3];
+    let (_, bytes) = array(&out.path().join("images_001.npy"));
+    assert_eq!(bytes.chunks(pixels[0].len()).nth(3), Some(&pixels[stand_in as usize][..]));
+
+    let Output { status, stderr, .. } = run(&["--on-error", "skip", "--max-bad", "0"]);
+    assert_eq!(status.code(), Some(1));
+    assert!(
+        text(&stderr).contains("that makes 1 bad of 30 samples, more than the 0"),
+        "{}",
+        text(&stderr)
+    );
+    assert_eq!(run(&["--on-error", "ignore"]).status.code(), Some(2));
+
+    let entries: Vec<serde_json::Value> = fs::read_to_string(&log)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let done: Vec<_> = entries.iter().map(|entry| entry["done"].as_str().unwrap()).collect();
+    assert_eq!(done, ["failed", "skipped", "replaced", "skipped"]);
+    for entry in &entries {
+        assert_eq!(entry["path"], path(&file));
+        assert_eq!((entry["sample"].as_u64(), entry["line"].as_u64()), (Some(11), Some(12)));
+        assert_eq!(entry["offset"], (bytes_of(&file)));
+        let reason = entry["reason"].as_str().unwrap();
+        assert!(reason.starts_with("truncated JPEG"), "{reason}");
+    }
+}
+
+fn bytes_of(file: &Path) -> u64 {
+    fs::metadata(file).unwrap().len()
+}

@@ -32,7 +32,7 @@ const ROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("dataset", &["error", "tensor", "rng", "stats", "policy", "reader", "decoder", "executor"]),
-    ("train", &["error", "tensor", "letters", "loader"]),
+    ("train", &["error", "tensor", "stats", "letters", "loader"]),
 ];
 
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {

@@ -53,7 +53,8 @@ def main():
     torch.manual_seed(args.seed)
     np.random.seed(args.seed)
     augment = [
-        A.Rotate(limit=15, p=0.5),
+        # forebay's rotate repeats the edge; albumentations' default is black.
+        A.Rotate(limit=15, border_mode=cv2.BORDER_REPLICATE, p=0.5),
         A.RGBShift(15, 15, 15, p=0.5),
         A.RandomBrightnessContrast(0.05, 0.05, p=0.5),
     ]

@@ -1,13 +1,13 @@
 //! `forebay bench`: images/s, epoch by epoch, and where the time goes.
 
 use super::digest::Digest;
-use super::open::{BatchArgs, SourceArgs};
+use super::open::{self, BatchArgs, SourceArgs};
 use super::paths::Paths;
 use super::{baseline, calibrate, pipelines, progress::Progress};
 use anyhow::{Result, bail};
 use forebay::graph::spec::{ReaderKind, Spec};
 use forebay::loader::Loader;
-use forebay::stats::Stats;
+use forebay::stats::{BadSamples, Stats};
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -45,6 +45,7 @@ struct Report {
     images_per_s: Vec<f64>,
     digests: Vec<Digest>,
     stages: Stats,
+    bad: BadSamples,
     /// Where the pipeline ran.
     device: String,
     paths: Paths,
@@ -62,6 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     // Found out now, not after the epochs.
     let files = if args.baseline { Some(files(args, &spec, &loader)?) } else { None };
     let mut report = measure(args, &mut loader)?;
+    open::report(&loader);
     if let Some(files) = files {
         if spec.steps != pipelines::built_in("cifar10-train")?.steps {
             eprintln!(
@@ -109,6 +111,7 @@ fn measure(args: &Args, loader: &mut Loader) -> Result<Report> {
         images_per_s,
         digests,
         stages: loader.stats(),
+        bad: loader.bad_samples(),
         peak_memory: peak_memory(),
         baseline: None,
     })
@@ -119,7 +122,7 @@ fn files(args: &Args, spec: &Spec, loader: &Loader) -> Result<Vec<PathBuf>> {
     if let ReaderKind::Cifar10 { .. } = spec.reader.kind {
         bail!("--baseline reads image files, and this pipeline reads CIFAR-10's binaries");
     }
-    let root = super::open::roots(args.source.data(), &spec.reader.kind)?.swap_remove(0);
+    let root = open::roots(args.source.data(), &spec.reader.kind)?.swap_remove(0);
     Ok((0..loader.samples()).map(|id| root.join(loader.place(id))).collect())
 }
 
@@ -164,6 +167,9 @@ fn to_json(args: &Args, report: &Report) -> serde_json::Value {
             "wait": seconds(wait_ns),
         },
         "decoder_warnings": warnings,
+        "bad_samples": report.bad.samples,
+        "skipped": report.bad.skipped,
+        "replaced": report.bad.replaced,
         "peak_memory_bytes": report.peak_memory,
     });
     object["decoded"] = report.paths.to_json();

@@ -1,7 +1,7 @@
 //! `forebay dump`: batches as .npy files.
 
 use super::digest::Digest;
-use super::open::{self, BatchArgs, SourceArgs, report_nvjpeg};
+use super::open::{self, BatchArgs, SourceArgs, report};
 use super::{counts, npy, progress::Progress};
 use anyhow::{Result, ensure};
 use forebay::error::Error;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let of_batches = counts(batches as u64, "batch", "batches");
     writeln!(out, "{dir}: {samples} in {of_batches}, {bytes} bytes")?;
     writeln!(out, "digest {digest}")?;
-    report_nvjpeg(&loader);
+    report(&loader);
     let stale = args.out.join(file_name("ids", batches));
     if stale.exists() {
         eprintln!("forebay: note: {} and others are left from an earlier dump", stale.display());
@@ -83,7 +83,7 @@ fn write(dir: &Path, number: usize, batch: &Batch) -> Result<usize> {
         npy::write(&dir.join(file_name(name, number)), array)?;
         bytes += array.bytes.len();
     }
-    // Places that repeat a sample to fill up the batch, which only `last_batch = "pad"` makes.
+    // Places that repeat a sample to fill up the batch.
     if batch.valid().contains(&false) {
         let valid: Vec<u8> = batch.valid().iter().map(|&valid| u8::from(valid)).collect();
         npy::write_bytes(&dir.join(file_name("valid", number)), "|b1", &shape, &valid)?;

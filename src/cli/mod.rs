@@ -13,6 +13,7 @@ mod doctor;
 mod dump;
 mod explain;
 mod export;
+mod faults;
 mod npy;
 mod open;
 mod paths;

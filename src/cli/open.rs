@@ -1,6 +1,7 @@
 //! The arguments that commands share, and opening what they name.
 
 use super::classes::report_folders;
+use super::faults::{FaultArgs, notes};
 use super::pipelines;
 use anyhow::{Context, Result, bail};
 use clap::builder::NonEmptyStringValueParser;
@@ -54,6 +55,8 @@ pub(crate) struct SourceArgs {
     /// Let symbolic links lead out of the data directory
     #[arg(long)]
     follow_links: bool,
+    #[command(flatten)]
+    faults: FaultArgs,
 }
 
 impl SourceArgs {
@@ -74,6 +77,8 @@ impl SourceArgs {
             threads: self.threads(),
             seed: self.seed,
             follow_links: self.follow_links,
+            on_error: self.faults.on_error,
+            max_bad: self.faults.max_bad,
             ..Options::default()
         }
     }
@@ -81,8 +86,11 @@ impl SourceArgs {
     /// Opens `spec` over the data directory.
     pub(crate) fn open(&self, spec: &Spec, options: &Options) -> Result<Loader> {
         let roots = roots(self.data(), &spec.reader.kind)?;
-        let loader = Loader::open(spec, &roots[0], options)
+        let mut loader = Loader::open(spec, &roots[0], options)
             .map_err(|e| e.in_pipeline(self.pipeline.name()))?;
+        if let Some(path) = &self.faults.quarantine {
+            loader.quarantine(path)?;
+        }
         report_folders(spec, &loader);
         if let Some(note) = loader.device_note() {
             eprintln!("forebay: note: {note}");
@@ -91,9 +99,10 @@ impl SourceArgs {
     }
 }
 
-/// Tells that nvJPEG made some of the pixels, where it did.
-pub(crate) fn report_nvjpeg(loader: &Loader) {
-    if let Some(note) = loader.nvjpeg_note() {
+/// Tells what is to be known of the batches that were delivered: bad samples, and pixels that are not
+/// the CPU's.
+pub(crate) fn report(loader: &Loader) {
+    for note in notes(loader) {
         eprintln!("forebay: note: {note}");
     }
 }

@@ -1,7 +1,7 @@
 //! `forebay preview`: originals beside what the pipeline makes of them.
 
 use super::counts;
-use super::open::{SourceArgs, report_nvjpeg};
+use super::open::{SourceArgs, report};
 use super::sheet::{self, Row};
 use anyhow::Result;
 use forebay::error::Error;
@@ -10,6 +10,7 @@ use forebay::graph::program::{FLAG_IMAGE, NO_GUARD, Op, STEP_POINT};
 use forebay::graph::spec::{Output, Spec};
 use forebay::loader::Options;
 use forebay::ops;
+use forebay::policy::OnError;
 use forebay::tensor::{DType, Layout, TensorView};
 use image::{ImageError, Rgb, RgbImage};
 use std::io::{Write, stdout};
@@ -48,7 +49,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     };
     // One sample a batch, since originals need not be of one size.
-    let options = Options { ids: Some(ids.clone()), ..args.source.options(1) };
+    let options = Options {
+        ids: Some(ids.clone()),
+        // A sheet shows what was asked for.
+        on_error: Some(OnError::Fail),
+        ..args.source.options(1)
+    };
 
     let mut originals = args.source.open(&decode_only(&spec), &options)?;
     let classes = originals.classes().to_vec();
@@ -75,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             values.push(Values::of(batch?.images(), layout));
         }
     }
-    report_nvjpeg(&loader);
+    report(&loader);
     let (tone, how) = tone(&Plan::compile(&spec, ops::ALL)?, &values);
     for (values, row) in values.iter().zip((0..rows.len()).cycle()) {
         rows[row].pictures.push(values.picture(&tone));

@@ -71,7 +71,8 @@ impl Batch {
         &self.lease.ids
     }
 
-    /// N flags, false where a place was filled under `last_batch = "pad"`.
+    /// N flags, false where a place was filled: under `last_batch = "pad"`, and in a batch of which
+    /// `on_error = "skip"` would have left nothing.
     pub fn valid(&self) -> &[bool] {
         &self.lease.valid
     }

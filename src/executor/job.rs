@@ -2,24 +2,38 @@
 //! finishes the last sample hands the batch to its consumer.
 
 use super::Shared;
-use super::fill::Fill;
+use super::fill::{Fill, Seat};
 use super::gpu::{Source, Stage};
+use super::ledger::{Done, Incident};
 use super::program::Program;
 use super::ring::{Lease, Size};
 use super::worker::{Fit, Key, Worker};
 use crate::error::{Error, ErrorKind, Result};
+use crate::policy::OnError;
 use crate::reader::sampler::Place;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
+/// Samples that are drawn, one after another, to take the place of a bad one.
+const STAND_INS: u32 = 32;
+
+/// What a batch is to be.
+pub(super) struct Order {
+    pub(super) seed: u64,
+    pub(super) epoch: u32,
+    pub(super) places: Vec<Place>,
+    /// What becomes of a sample that cannot be made.
+    pub(super) on_error: OnError,
+    /// Samples that are known not to be, since a GPU and then the CPU failed at them.
+    pub(super) known: Vec<(u64, Error)>,
+}
+
 /// A batch in the making.
 pub(super) struct Job {
     shared: Arc<Shared>,
-    seed: u64,
-    epoch: u32,
-    places: Vec<Place>,
+    order: Order,
     fill: Fill,
     /// The packed size of every image of every sample that was resolved, images innermost.
     sizes: Box<[AtomicU64]>,
@@ -27,8 +41,25 @@ pub(super) struct Job {
     sources: Box<[OnceLock<Source>]>,
     /// Whether some sample found that its outputs have another size.
     mixed: AtomicBool,
-    /// The failure of the lowest position so far, and whether it is the sample's.
-    failure: Mutex<Option<(usize, Error, bool)>>,
+    /// The failure of the lowest position so far.
+    failure: Mutex<Option<(usize, Error)>>,
+    /// What was found of samples that do not end the batch, in no order.
+    incidents: Mutex<Vec<Incident>>,
+    /// The samples of the batch in the end, where they are not those that were ordered.
+    changed: OnceLock<Changed>,
+    delivery: Arc<Delivery>,
+}
+
+/// The samples that a batch has in the end.
+struct Changed {
+    /// The seat of each.
+    seats: Vec<usize>,
+    /// The number of each.
+    ids: Vec<i64>,
+}
+
+/// The way from a job to its consumer.
+struct Delivery {
     state: Mutex<State>,
     /// Told when the state becomes ready.
     ready: Condvar,
@@ -42,15 +73,20 @@ enum State {
 }
 
 impl Job {
-    /// A job that fills `lease` with the samples of `places`, at least one.
-    pub(super) fn new(
+    /// A job that fills `lease` with the samples of `order`, at least one.
+    pub(super) fn new(shared: Arc<Shared>, order: Order, lease: Lease) -> Self {
+        let delivery = Delivery { state: Mutex::new(State::Making), ready: Condvar::new() };
+        Self::deliver(shared, order, lease, Arc::new(delivery))
+    }
+
+    fn deliver(
         shared: Arc<Shared>,
-        seed: u64,
-        epoch: u32,
-        places: Vec<Place>,
+        order: Order,
         mut lease: Lease,
+        delivery: Arc<Delivery>,
     ) -> Self {
-        lease.begin(&places, |id| shared.reader.label(id));
+        let places = &order.places;
+        lease.begin(places, |id| shared.reader.label(id));
         let cells = places.len() * shared.program.plan().images().len();
         let sources = if shared.submit.is_some() { places.len() } else { 0 };
         Job {
@@ -59,62 +95,138 @@ impl Job {
             sources: (0..sources).map(|_| OnceLock::new()).collect(),
             mixed: AtomicBool::new(false),
             failure: Mutex::new(None),
-            state: Mutex::new(State::Making),
-            ready: Condvar::new(),
+            incidents: Mutex::new(Vec::new()),
+            changed: OnceLock::new(),
+            delivery,
             shared,
-            seed,
-            epoch,
-            places,
+            order,
         }
+    }
+
+    /// Makes the batch again, in `lease`, on the calling thread: where the samples of `known` turned
+    /// out to be bad, and with `on_error`. For the rare batch of which too little is left, or at which
+    /// a GPU failed.
+    pub(super) fn again(
+        &self,
+        lease: Lease,
+        thread: usize,
+        known: impl IntoIterator<Item = (u64, Error)>,
+        on_error: OnError,
+    ) {
+        let filled = on_error != self.order.on_error;
+        let valid = |place: &Place| Place { valid: place.valid && !filled, ..*place };
+        let order = Order {
+            places: self.order.places.iter().map(valid).collect(),
+            known: self.order.known.iter().cloned().chain(known).collect(),
+            on_error,
+            ..self.order
+        };
+        let job = Self::deliver(self.shared.clone(), order, lease, self.delivery.clone());
+        Arc::new(job).work(thread);
     }
 
     /// Makes samples until none is left. Runs on several threads at once; never waits.
     pub(super) fn work(self: &Arc<Self>, thread: usize) {
         // Only this thread takes this lock, and a panic is caught before it could poison it.
         let mut worker = lock(&self.shared.workers[thread]);
+        let mut last = None;
         while let Some(mut seat) = self.fill.claim() {
-            let position = seat.index();
-            let id = self.places[position].id;
-            let key = Key { seed: self.seed, epoch: self.epoch, id };
-            let images = self.images();
-            let sizes = &self.sizes[position * images..][..images];
-            let source = self.sources.get(position);
-            let fit = caught(|| worker.sample(&self.shared, thread, key, &mut seat, sizes, source));
-            match fit {
-                Ok(Ok(Fit::Filled)) => {}
-                Ok(Ok(Fit::OtherSize)) => {
-                    self.mixed.store(true, Relaxed);
-                    self.close();
+            self.sit(&mut worker, thread, &mut seat);
+            last = seat.retire().or(last);
+        }
+        drop(worker);
+        if let Some(lease) = last {
+            self.complete(lease, thread);
+        }
+    }
+
+    /// Fills a seat, or sees to it that the batch can do without.
+    fn sit(self: &Arc<Self>, worker: &mut Worker, thread: usize, seat: &mut Seat<'_>) {
+        let position = seat.index();
+        let id = self.order.places[position].id;
+        let error = match self.make(worker, thread, seat, id) {
+            Ok(fit) => return self.seated(position, id, fit),
+            // Errors of the reader have their place.
+            Err(error) if error.path().is_some() => error,
+            Err(error) => self.placed(id, error),
+        };
+        match self.order.on_error {
+            OnError::Fail => self.fail(position, error),
+            OnError::Skip => self.note(Incident { position, id, error, done: Done::Skipped }),
+            OnError::Replace => {
+                let Order { seed, epoch, .. } = self.order;
+                let candidates = &self.shared.candidates;
+                let others = (0..STAND_INS).map(|tries| candidates.pick(seed, epoch, id, tries));
+                for other in others.filter(|other| *other != id) {
+                    // A stand-in that is bad itself is told in its own place.
+                    if let Ok(fit) = self.make(worker, thread, seat, other) {
+                        let done = Done::Replaced(other);
+                        self.note(Incident { position, id, error, done });
+                        return self.seated(position, other, fit);
+                    }
                 }
-                Ok(Ok(Fit::NoRoom(error))) => self.fail(position, error, false),
-                Ok(Err(error)) => self.fail(position, error, true),
-                Err(panic) => {
-                    // A panic may have left any part of it half changed.
-                    *worker = Worker::default();
-                    self.fail(position, panic, true);
-                }
-            }
-            if let Some(lease) = seat.retire() {
-                self.complete(lease);
+                let text = format!("{STAND_INS} samples drawn to take its place are no better");
+                self.fail(position, error.adding(text));
             }
         }
+    }
+
+    /// Makes sample `id` in a seat; the error is the sample's.
+    fn make(
+        &self,
+        worker: &mut Worker,
+        thread: usize,
+        seat: &mut Seat<'_>,
+        id: u64,
+    ) -> Result<Fit> {
+        if let Some((_, error)) = self.order.known.iter().find(|(bad, _)| *bad == id) {
+            return Err(error.clone());
+        }
+        let position = seat.index();
+        let key = Key { seed: self.order.seed, epoch: self.order.epoch, id };
+        let images = self.images();
+        let sizes = &self.sizes[position * images..][..images];
+        let source = self.sources.get(position);
+        caught(|| worker.sample(&self.shared, thread, key, seat, sizes, source)).unwrap_or_else(
+            |panic| {
+                // It may have left any part of it half changed.
+                *worker = Worker::default();
+                Err(panic)
+            },
+        )
+    }
+
+    /// Takes down how a sample that is good by itself fits.
+    fn seated(self: &Arc<Self>, position: usize, id: u64, fit: Fit) {
+        match fit {
+            Fit::Filled(warnings) if warnings.is_empty() => {}
+            Fit::Filled(warnings) => self.warn(position, id, &warnings),
+            Fit::OtherSize => {
+                self.mixed.store(true, Relaxed);
+                self.close();
+            }
+            Fit::NoRoom(error) => self.fail(position, error),
+        }
+    }
+
+    fn note(&self, incident: Incident) {
+        lock(&self.incidents).push(incident);
     }
 
     /// Gives up the samples that no thread has begun. Positions are claimed in rising order, so
     /// every sample before one that was claimed is still tried, and the error that is reported
     /// is the first one in the batch however threads ran.
-    pub(super) fn close(self: &Arc<Self>) {
-        if let Some(lease) = self.fill.close() {
-            self.complete(lease);
-        }
+    fn close(self: &Arc<Self>) {
+        // Whoever closes holds a seat, or the consumer is gone: there is nothing to complete.
+        drop(self.fill.close());
     }
 
     /// Waits for the batch, or for the first error in it. To be called once.
     pub(super) fn wait(&self) -> Result<Lease> {
-        let state = lock(&self.state);
+        let Delivery { state, ready } = &*self.delivery;
         let making = |state: &mut State| matches!(state, State::Making);
         let mut state =
-            self.ready.wait_while(state, making).unwrap_or_else(PoisonError::into_inner);
+            ready.wait_while(lock(state), making).unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(&mut *state, State::Gone) {
             State::Ready(outcome) => outcome,
             State::Making | State::Gone => unreachable!("a batch has one consumer"),
@@ -125,7 +237,7 @@ impl Job {
     /// done, even while tasks of this job wait for their turn.
     pub(super) fn abandon(self: &Arc<Self>) {
         // First, so that whoever retires the last sample does not take the batch for whole.
-        *lock(&self.state) = State::Gone;
+        *lock(&self.delivery.state) = State::Gone;
         self.close();
     }
 
@@ -134,45 +246,115 @@ impl Job {
         &self.shared
     }
 
-    fn fail(self: &Arc<Self>, position: usize, error: Error, of_sample: bool) {
+    fn fail(self: &Arc<Self>, position: usize, error: Error) {
         let mut failure = lock(&self.failure);
-        if failure.as_ref().is_none_or(|(first, ..)| position < *first) {
-            *failure = Some((position, error, of_sample));
+        if failure.as_ref().is_none_or(|(first, _)| position < *first) {
+            *failure = Some((position, error));
         }
         drop(failure);
         self.close();
     }
 
     /// Every sample is there, or some failed, or nobody wants them.
-    fn complete(self: &Arc<Self>, lease: Lease) {
+    fn complete(self: &Arc<Self>, mut lease: Lease, thread: usize) {
         if self.gone() {
             return;
         }
-        let error = caught(|| self.first_error()).unwrap_or_else(Some);
-        match (error, &self.shared.submit) {
-            (Some(error), _) => self.finish(Err(error)),
-            (None, Some(submit)) => submit.batch(self.clone(), lease),
-            (None, None) => self.finish(Ok(lease)),
+        let incidents = std::mem::take(&mut *lock(&self.incidents));
+        let error = caught(|| self.first_error(&incidents)).unwrap_or_else(Some);
+        if let Some(error) = error {
+            return self.finish(Err(error));
+        }
+        let skipped = incidents.iter().filter(|incident| incident.done == Done::Skipped);
+        if skipped.clone().count() == self.order.places.len() {
+            let known = incidents.into_iter().map(|incident| (incident.id, incident.error));
+            return self.again(lease, thread, known, OnError::Replace);
+        }
+        if let Err(error) = caught(|| self.change(&mut lease, &incidents)) {
+            return self.finish(Err(error));
+        }
+        lease.incidents = incidents;
+        match &self.shared.submit {
+            Some(submit) => submit.batch(self.clone(), lease),
+            None => self.finish(Ok(lease)),
         }
     }
 
+    /// Makes the batch the one of the samples that are there.
+    fn change(&self, lease: &mut Lease, incidents: &[Incident]) {
+        let mut kept: Vec<usize> = (0..self.order.places.len()).collect();
+        for incident in incidents {
+            match incident.done {
+                Done::Kept => {}
+                Done::Skipped => kept.retain(|seat| *seat != incident.position),
+                Done::Replaced(other) => {
+                    lease.ids[incident.position] = other as i64;
+                    lease.labels[incident.position] = self.shared.reader.label(other);
+                }
+            }
+        }
+        if incidents.iter().all(|incident| incident.done == Done::Kept) {
+            return;
+        }
+        if kept.len() < self.order.places.len() {
+            lease.keep(&kept);
+        }
+        let _ = self.changed.set(Changed { seats: kept, ids: lease.ids.clone() });
+    }
+
+    /// Takes down what a decoder said of a sample that a GPU failed at.
+    pub(super) fn warned(&self, position: usize, warnings: &[i32]) {
+        if !warnings.is_empty() {
+            self.warn(position, self.id(position), warnings);
+        }
+    }
+
+    fn warn(&self, position: usize, id: u64, warnings: &[i32]) {
+        let error = Error::new(ErrorKind::Decode, format!("{warnings:?}"));
+        let error = self.placed(id, error);
+        self.note(Incident { position, id, error, done: Done::Kept });
+    }
+
     /// Hands the batch, or what is wrong with it, to its consumer.
-    pub(super) fn finish(&self, outcome: Result<Lease>) {
-        let mut state = lock(&self.state);
+    pub(super) fn finish(&self, mut outcome: Result<Lease>) {
+        if let Ok(lease) = &mut outcome {
+            lease.incidents.append(&mut lock(&self.incidents));
+            lease.incidents.sort_by_key(|it| (it.position, it.done == Done::Kept));
+        }
+        let Delivery { state, ready } = &*self.delivery;
+        let mut state = lock(state);
         if matches!(*state, State::Making) {
             *state = State::Ready(outcome);
-            self.ready.notify_one();
+            ready.notify_one();
         }
     }
 
     /// Whether nobody wants the batch any more.
     pub(super) fn gone(&self) -> bool {
-        matches!(*lock(&self.state), State::Gone)
+        matches!(*lock(&self.delivery.state), State::Gone)
     }
 
-    /// Samples.
+    /// Samples that the batch has in the end.
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.changed.get().map_or(self.order.places.len(), |changed| changed.seats.len())
+    }
+
+    /// The seat of one of them.
+    fn seat(&self, position: usize) -> usize {
+        self.changed.get().map_or(position, |changed| changed.seats[position])
+    }
+
+    /// The number of one of them.
+    pub(super) fn id(&self, position: usize) -> u64 {
+        match self.changed.get() {
+            Some(changed) => changed.ids[position] as u64,
+            None => self.order.places[position].id,
+        }
+    }
+
+    /// What becomes of a sample that cannot be made.
+    pub(super) fn on_error(&self) -> OnError {
+        self.order.on_error
     }
 
     /// What is run over them.
@@ -182,17 +364,17 @@ impl Job {
 
     /// The seed of every draw.
     pub(super) fn seed(&self) -> u64 {
-        self.seed
+        self.order.seed
     }
 
     /// The epoch of every draw.
     pub(super) fn epoch(&self) -> u32 {
-        self.epoch
+        self.order.epoch
     }
 
     /// Where the pixels of a sample come from; every sample is there, and goes to a GPU.
     pub(super) fn source(&self, position: usize) -> &Source {
-        self.sources[position].get().expect("every sample was staged")
+        self.sources[self.seat(position)].get().expect("every sample was staged")
     }
 
     /// The pinned memory that the samples were put into.
@@ -202,44 +384,60 @@ impl Job {
 
     /// Names the sample in its error.
     pub(super) fn locate(&self, position: usize, error: Error) -> Error {
-        let id = self.places[position].id;
-        // Errors of the reader have their place.
-        if error.path().is_some() { error } else { self.shared.reader.locate(id, error) }
+        self.placed(self.id(position), error)
     }
 
-    /// The error of the lowest position: a sample that failed, or one whose size differs.
-    fn first_error(&self) -> Option<Error> {
+    fn placed(&self, id: u64, error: Error) -> Error {
+        // A reader of the user's own may panic, and a seat that is not retired is waited for.
+        caught(|| self.shared.reader.locate(id, error)).unwrap_or_else(|panic| panic.at_sample(id))
+    }
+
+    /// The error of the lowest position: a sample that failed, or one whose size differs from that of
+    /// the first that is there.
+    fn first_error(&self, incidents: &[Incident]) -> Option<Error> {
         let failure = lock(&self.failure).take();
-        let end = failure.as_ref().map_or(self.places.len(), |(position, ..)| *position);
-        let other_size = |position: usize| {
-            let size = |position: usize, output: usize| self.output_size(position, output);
-            let differs = |&output: &usize| size(position, output) != size(0, output);
-            (0..self.program().outputs().len()).find(differs).map(|output| (position, output))
+        let end = failure.as_ref().map_or(self.order.places.len(), |(position, _)| *position);
+        let skipped = |seat: &usize| {
+            incidents.iter().any(|it| it.position == *seat && it.done == Done::Skipped)
         };
+        let mut seats = (0..end).filter(|seat| !skipped(seat));
         if self.mixed.load(Relaxed)
-            && let Some((position, output)) = (1..end).find_map(other_size)
+            && let Some(first) = seats.next()
         {
-            return Some(self.sizes_differ(position, output));
+            let size = |seat: usize, output: usize| self.output_size(seat, output);
+            let other_size = |seat: usize| {
+                let differs = |&output: &usize| size(seat, output) != size(first, output);
+                (0..self.program().outputs().len()).find(differs).map(|output| (seat, output))
+            };
+            if let Some((seat, output)) = seats.find_map(other_size) {
+                return Some(self.sizes_differ(first, seat, output, incidents));
+            }
         }
-        failure.map(
-            |(position, error, of_sample)| {
-                if of_sample { self.locate(position, error) } else { error }
-            },
-        )
+        failure.map(|(_, error)| error)
     }
 
-    fn sizes_differ(&self, position: usize, output: usize) -> Error {
-        let describe = |position: usize| {
-            let id = self.places[position].id;
-            let Size { height, width } = self.output_size(position, output);
+    fn sizes_differ(
+        &self,
+        first: usize,
+        other: usize,
+        output: usize,
+        incidents: &[Incident],
+    ) -> Error {
+        let describe = |seat: usize| {
+            let stand_in = incidents.iter().find_map(|incident| match incident.done {
+                Done::Replaced(by) if incident.position == seat => Some(by),
+                _ => None,
+            });
+            let id = stand_in.unwrap_or(self.order.places[seat].id);
+            let Size { height, width } = self.output_size(seat, output);
             let place = self.shared.reader.place(id);
             format!("sample {id} ({}) is {width}x{height}", place.display())
         };
         let info = &self.shared.program.outputs()[output];
         let message = format!(
             "{} but {} (width x height) at output \"{}\": fix the size with {}",
-            describe(0),
-            describe(position),
+            describe(first),
+            describe(other),
             info.name,
             info.shape_step_hint
         );
@@ -248,11 +446,15 @@ impl Job {
 
     /// The size that was found for an image of a sample.
     pub(super) fn size(&self, position: usize, image: usize) -> Size {
-        Size::unpack(self.sizes[position * self.images() + image].load(Relaxed))
+        self.size_in(self.seat(position), image)
     }
 
-    fn output_size(&self, position: usize, output: usize) -> Size {
-        self.size(position, self.program().plan().outputs()[output].image)
+    fn size_in(&self, seat: usize, image: usize) -> Size {
+        Size::unpack(self.sizes[seat * self.images() + image].load(Relaxed))
+    }
+
+    fn output_size(&self, seat: usize, output: usize) -> Size {
+        self.size_in(seat, self.program().plan().outputs()[output].image)
     }
 
     fn images(&self) -> usize {

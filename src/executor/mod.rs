@@ -7,6 +7,7 @@ mod batch;
 mod fill;
 mod gpu;
 mod job;
+mod ledger;
 mod pool;
 pub mod program;
 mod ring;
@@ -18,16 +19,20 @@ pub use gpu::{GpuStats, Setup};
 use crate::decoder::{Limits, Reason};
 use crate::device::cuda::Cuda;
 use crate::error::{Error, ErrorKind, Result};
+use crate::policy::OnError;
 use crate::reader::Reader;
 use crate::reader::sampler::Place;
-use crate::stats::{Counters, Stats};
+use crate::rng;
+use crate::stats::{BadSamples, Counters, Stats};
 use gpu::{DeviceThread, Submit};
-use job::Job;
+use job::{Job, Order};
+use ledger::Ledger;
 use pool::Pool;
 use program::Program;
 use ring::{Lease, Ring, Size};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use worker::Worker;
 
@@ -45,9 +50,12 @@ struct Shared {
     program: Program,
     reader: Arc<dyn Reader>,
     limits: Limits,
+    on_error: OnError,
+    candidates: Candidates,
+    ledger: Mutex<Ledger>,
     /// The most bytes that the outputs of one batch may take.
     memory: usize,
-    /// One a thread, which alone locks it.
+    /// One a thread, which alone locks it; on a GPU the last is the device thread's.
     workers: Box<[Mutex<Worker>]>,
     /// One a thread, so that no two write the same cache line.
     counters: Box<[OwnLines<Tally>]>,
@@ -55,6 +63,32 @@ struct Shared {
     consumer: Counters,
     /// The way to the GPU, where there is one.
     submit: Option<Submit>,
+}
+
+/// What becomes of samples that cannot be made.
+pub struct Faults {
+    /// The choice for each.
+    pub on_error: OnError,
+    /// The most different ones.
+    pub most: u64,
+    /// The samples from which stand-ins are drawn.
+    pub candidates: Candidates,
+}
+
+/// Samples from which others are drawn.
+pub struct Candidates {
+    /// How many.
+    pub count: u64,
+    /// Their numbers, where those are not 0 to `count`.
+    pub ids: Option<Arc<[u64]>>,
+}
+
+impl Candidates {
+    /// The stand-in for sample `id` after so many that would not do.
+    fn pick(&self, seed: u64, epoch: u32, id: u64, tries: u32) -> u64 {
+        let index = rng::stand_in(seed, epoch, id, tries, self.count);
+        self.ids.as_ref().map_or(index, |ids| ids[index as usize])
+    }
 }
 
 /// What a thread counts.
@@ -78,14 +112,14 @@ impl Executor {
     pub fn new(
         program: Program,
         reader: Arc<dyn Reader>,
-        limits: Limits,
+        (limits, faults): (Limits, Faults),
         threads: usize,
         held: usize,
         setup: Option<&Setup>,
     ) -> Result<Self> {
         let pool = Pool::new(threads)?;
         let ring = Ring::new(program.outputs(), held);
-        let threads = 0..pool.threads();
+        let threads = 0..pool.threads() + usize::from(setup.is_some());
         let start = |setup| DeviceThread::start(setup, &program, limits);
         let device = setup.map(start).transpose()?;
         let gpu_memory = setup.map_or(usize::MAX, |s| s.cuda.gpu().memory as usize);
@@ -93,6 +127,9 @@ impl Executor {
             program,
             reader,
             limits,
+            on_error: faults.on_error,
+            ledger: Mutex::new(Ledger::new(faults.most)),
+            candidates: faults.candidates,
             memory: machine_memory().min(gpu_memory) / held.max(1),
             workers: threads.clone().map(|_| Mutex::default()).collect(),
             counters: threads.map(|_| OwnLines::default()).collect(),
@@ -107,7 +144,9 @@ impl Executor {
         // More tasks than samples would find nothing to do.
         let tasks = self.pool.threads().min(places.len());
         let lease = self.ring.take();
-        let job = Arc::new(Job::new(self.shared.clone(), seed, epoch, places, lease));
+        let on_error = self.shared.on_error;
+        let order = Order { seed, epoch, places, on_error, known: Vec::new() };
+        let job = Arc::new(Job::new(self.shared.clone(), order, lease));
         for _ in 0..tasks {
             let job = job.clone();
             self.pool.spawn(move |thread| job.work(thread));
@@ -136,6 +175,22 @@ impl Executor {
         stats.grown_slots = self.ring.grown();
         self.shared.counters.iter().for_each(|c| stats += c.0.stages.snapshot());
         stats
+    }
+
+    /// Samples of delivered batches that could not be made as they are.
+    pub fn bad_samples(&self) -> BadSamples {
+        self.shared.ledger().counts()
+    }
+
+    /// Writes each such sample to the end of the file `path`, a JSON object a line, with `root` before
+    /// the names of files.
+    pub fn log_bad_samples(&self, path: &Path, root: &Path) -> Result<()> {
+        self.shared.ledger().log_to(path, root)
+    }
+
+    /// Why that log has ended, where it could not be written any more.
+    pub fn bad_samples_log_failure(&self) -> Option<Error> {
+        self.shared.ledger().log_failure().cloned()
     }
 
     /// The GPU that runs the program.
@@ -173,13 +228,18 @@ impl Executor {
 pub struct Pending(Arc<Job>);
 
 impl Pending {
-    /// Waits for the batch. The error of the first sample that failed, in the order of the batch.
+    /// Waits for the batch. The error of the first sample that failed, in the order of the batch, or
+    /// that of the one that is one too many.
     pub fn wait(self) -> Result<Batch> {
         let start = Instant::now();
         let outcome = self.arrived();
         let waited = start.elapsed().as_nanos() as u64;
-        self.0.shared().consumer.wait_ns.fetch_add(waited, Relaxed);
-        outcome.map(Batch::new)
+        let (shared, epoch) = (self.0.shared(), self.0.epoch());
+        shared.consumer.wait_ns.fetch_add(waited, Relaxed);
+        let mut ledger = shared.ledger();
+        let mut lease = outcome.inspect_err(|error| ledger.failed(shared, epoch, error))?;
+        ledger.take(shared, epoch, std::mem::take(&mut lease.incidents))?;
+        Ok(Batch::new(lease))
     }
 
     fn arrived(&self) -> Result<Lease> {
@@ -202,6 +262,16 @@ impl Drop for Pending {
 }
 
 impl Shared {
+    /// The device thread's own worker.
+    fn device_thread(&self) -> usize {
+        self.workers.len() - 1
+    }
+
+    /// The book of bad samples; only consumers take this lock.
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Refuses a sample whose outputs, times `samples`, are more than a batch may take, before
     /// anything is allocated for it.
     fn check_memory(&self, samples: usize, size: impl Fn(usize) -> Size) -> Result<()> {
@@ -299,7 +369,10 @@ mod tests {
             outputs: vec![output],
         };
         let program = Program::new(&spec).unwrap();
-        Executor::new(program, Arc::new(Gray), Limits::default(), threads, held, None).unwrap()
+        let candidates = Candidates { count: u64::MAX, ids: None };
+        let faults = Faults { on_error: OnError::Fail, most: 0, candidates };
+        let bounds = (Limits::default(), faults);
+        Executor::new(program, Arc::new(Gray), bounds, threads, held, None).unwrap()
     }
 
     fn places(batch: u64) -> Vec<Place> {

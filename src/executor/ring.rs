@@ -1,6 +1,7 @@
 //! The ring of recycled slots: the memory that batches live in.
 
 use super::gpu::DeviceSlot;
+use super::ledger::Incident;
 use super::program::OutputInfo;
 use crate::reader::sampler::Place;
 use crate::tensor::Buffer;
@@ -43,6 +44,8 @@ pub(super) struct Slot {
     pub(super) labels: Vec<i64>,
     pub(super) ids: Vec<i64>,
     pub(super) valid: Vec<bool>,
+    /// What was found of its samples, by position.
+    pub(super) incidents: Vec<Incident>,
     /// What the slot owns on a GPU, where the pipeline runs on one.
     pub(super) device: Option<Box<DeviceSlot>>,
 }
@@ -53,9 +56,31 @@ impl Slot {
         self.labels.clear();
         self.ids.clear();
         self.valid.clear();
+        self.incidents.clear();
         self.labels.extend(places.iter().map(|p| label(p.id)));
         self.ids.extend(places.iter().map(|p| p.id as i64));
         self.valid.extend(places.iter().map(|p| p.valid));
+    }
+
+    /// Leaves only the samples at `kept`, positions in rising order, and closes the gaps.
+    pub(super) fn keep(&mut self, kept: &[usize]) {
+        let samples = self.ids.len();
+        for (output, shape) in self.outputs.iter_mut().zip(&mut self.shapes) {
+            // On a GPU the outputs lie there, and are written without gaps.
+            let stride = output.len() / samples;
+            for (to, &from) in kept.iter().enumerate() {
+                output.copy_within(from * stride..(from + 1) * stride, to * stride);
+            }
+            output.truncate(kept.len() * stride);
+            shape[0] = kept.len();
+        }
+        fn pick<T: Copy>(values: &mut Vec<T>, kept: &[usize]) {
+            kept.iter().enumerate().for_each(|(to, &from)| values[to] = values[from]);
+            values.truncate(kept.len());
+        }
+        pick(&mut self.labels, kept);
+        pick(&mut self.ids, kept);
+        pick(&mut self.valid, kept);
     }
 }
 

@@ -35,8 +35,8 @@ pub(super) struct Key {
 /// How a sample that did not fail ended.
 #[derive(Debug)]
 pub(super) enum Fit {
-    /// Its place is filled.
-    Filled,
+    /// Its place is filled. The codes of what its decoder warned of come with it.
+    Filled(Vec<i32>),
     /// Its outputs have another size than those of the samples that came first.
     OtherSize,
     /// There is no room for the batch, which is no fault of the sample.
@@ -65,6 +65,7 @@ impl Worker {
         lap.end(&counters.read_ns);
 
         let mut frame: Option<Frame> = None;
+        let mut warnings = Vec::new();
         match content {
             Content::Encoded => {
                 let way = engine
@@ -73,7 +74,7 @@ impl Worker {
                     Route::Nvjpeg(found) => frame = Some(found),
                     Route::Cpu(reason) => {
                         tally.reasons[reason as usize].fetch_add(1, Relaxed);
-                        self.decode(shared, counters)?;
+                        warnings = self.decode(shared, counters)?;
                     }
                 }
             }
@@ -121,16 +122,16 @@ impl Worker {
         }
         lap.end(&counters.augment_ns);
         counters.samples.fetch_add(1, Relaxed);
-        Ok(Fit::Filled)
+        Ok(Fit::Filled(warnings))
     }
 
-    fn decode(&mut self, shared: &Shared, counters: &Counters) -> Result<()> {
+    fn decode(&mut self, shared: &Shared, counters: &Counters) -> Result<Vec<i32>> {
         let decoder = self.decoder.get_or_insert_with(|| Decoder::new(shared.limits));
         let info = decoder.decode(&self.file, &mut self.pixels)?;
         if !info.warnings.is_empty() {
             counters.warnings.fetch_add(info.warnings.len() as u64, Relaxed);
         }
-        Ok(())
+        Ok(info.warnings)
     }
 }
 

@@ -5,7 +5,7 @@ use super::expr::{Expr, is_name};
 use super::nearest::quote;
 use super::number::{Shortest, widen};
 use crate::error::{Error, Result};
-use crate::policy::LastBatch;
+use crate::policy::{LastBatch, MaxBad, OnError};
 use crate::tensor::{DType, Layout};
 
 /// A whole pipeline.
@@ -26,7 +26,7 @@ pub struct Spec {
 }
 
 /// The `[reader]` table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ReaderSpec {
     /// The kind of source.
     pub kind: ReaderKind,
@@ -34,6 +34,10 @@ pub struct ReaderSpec {
     pub shuffle: bool,
     /// What becomes of an incomplete global batch.
     pub last_batch: LastBatch,
+    /// What becomes of a sample that cannot be read or decoded.
+    pub on_error: OnError,
+    /// How many of those are borne.
+    pub max_bad: MaxBad,
 }
 
 /// Where samples come from.
@@ -192,6 +196,8 @@ impl Default for ReaderSpec {
             kind: ReaderKind::File { file_list: "labels.txt".into() },
             shuffle: false,
             last_batch: LastBatch::default(),
+            on_error: OnError::default(),
+            max_bad: MaxBad::default(),
         }
     }
 }

@@ -21,7 +21,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Takes `batch` apart. Places that were filled (`last_batch = "pad"`) are left out; `None` where
+    /// Takes `batch` apart. Places that were filled ([`Batch::valid`]) are left out; `None` where
     /// no other is left.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl Samples {
         check_labels(&batch, classes)?;
         // libtorch puts its work on the legacy default stream, where nobody has told it otherwise.
         batch.lend(ForeignStream::LEGACY)?;
-        // The sampler fills the places at the end of an epoch, so that those to keep come first.
+        // The places at the end of an epoch are filled, or all of a batch, so those to keep come first.
         let kept = batch.valid().iter().take_while(|valid| **valid).count();
         if kept == 0 {
             return Ok(None);

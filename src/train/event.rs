@@ -4,6 +4,7 @@ use super::checkpoint::Model;
 use super::evaluate::Evaluation;
 use super::metrics::{Metrics, Times};
 use super::weights;
+use crate::stats::BadSamples;
 use std::path::PathBuf;
 use tch::Tensor;
 
@@ -62,6 +63,8 @@ pub struct Step {
     pub steps: usize,
     /// The pass so far, of which a run that was resumed knows only its own part.
     pub times: Times,
+    /// What this process could not make of the training samples so far.
+    pub bad: BadSamples,
 }
 
 /// What was measured since the last such point.
@@ -83,6 +86,8 @@ pub struct Log {
     pub grad_norm: Option<f64>,
     /// With 16-mixed: steps skipped so far, and the scale.
     pub scaling: Option<(u64, f64)>,
+    /// What this process could not make of the training samples so far.
+    pub bad: BadSamples,
 }
 
 /// What came of an epoch.
@@ -101,6 +106,8 @@ pub struct Epoch<'a> {
     pub train_times: Times,
     /// With 16-mixed: steps skipped so far, and the scale.
     pub scaling: Option<(u64, f64)>,
+    /// What this process could not make of the training samples so far.
+    pub bad: BadSamples,
 }
 
 /// What came of a run.

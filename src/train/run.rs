@@ -14,7 +14,8 @@ use super::resnet::Stem;
 use super::schedule::{self, Plan, Scheduler};
 use super::torch;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader::{Loader, Position};
+use crate::loader::{self, Loader, Position};
+use crate::stats::BadSamples;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -251,7 +252,8 @@ pub fn run(
     if let Some(valid) = valid.as_mut().filter(|_| options.sanity && resume.is_none()) {
         let steps = valid.len().min(2);
         evaluate(&run.learner, valid, steps, &mut |step, times| {
-            tell(Event::Batch(&Step { pass: Pass::Sanity, epoch: 0, step, steps, times }));
+            let (pass, bad) = (Pass::Sanity, BadSamples::default());
+            tell(Event::Batch(&Step { pass, epoch: 0, step, steps, times, bad }));
             !stopped()
         })?;
     }
@@ -288,6 +290,7 @@ pub fn run(
                     None => break,
                 },
             };
+            let bad = batches.as_ref().map(loader::Epoch::bad_samples).unwrap_or_default();
             if let Some(samples) = samples.as_ref().filter(|_| !shown) {
                 tell(Event::Samples(&samples.images, &samples.labels));
                 shown = true;
@@ -335,6 +338,7 @@ pub fn run(
                             times: clock.read(),
                             grad_norm: grad_norm.map_err(torch)?,
                             scaling: run.learner.scaling()?,
+                            bad,
                         }));
                     }
                 }
@@ -343,9 +347,10 @@ pub fn run(
                 }
             }
             let (pass, times) = (Pass::Training, clock.read());
-            tell(Event::Batch(&Step { pass, epoch: number, step: done, steps, times }));
+            tell(Event::Batch(&Step { pass, epoch: number, step: done, steps, times, bad }));
         }
         drop(batches);
+        let bad = train.bad_samples();
         let train_times = clock.read();
         summary.train_times += train_times;
         if done < steps {
@@ -362,7 +367,7 @@ pub fn run(
             Some(valid) => {
                 let (pass, steps) = (Pass::Validating, valid.len());
                 let evaluation = evaluate(&run.learner, valid, steps, &mut |step, times| {
-                    tell(Event::Batch(&Step { pass, epoch: number, step, steps, times }));
+                    tell(Event::Batch(&Step { pass, epoch: number, step, steps, times, bad }));
                     !stopped()
                 })?;
                 if evaluation.is_none() {
@@ -396,6 +401,7 @@ pub fn run(
             valid: evaluation.as_ref(),
             train_times,
             scaling: run.learner.scaling()?,
+            bad,
         }));
         run.position = Position { epoch: number, step: 0 };
         run.meter = Meter::new(device).map_err(torch)?;

@@ -8,7 +8,7 @@ use forebay::graph::plan::Plan;
 use forebay::graph::spec::{Arg, Condition, Dist, Spec};
 use forebay::loader::{Deliver, Loader, Options};
 use forebay::ops;
-use forebay::policy::LastBatch;
+use forebay::policy::{LastBatch, MaxBad, OnError};
 use forebay::tensor::{DType, Layout};
 use forebay::{Error, ErrorKind};
 use proptest::strategy::{Strategy, ValueTree};
@@ -22,6 +22,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("batches_that_grow", batches_that_grow),
     ("epochs_and_resume", epochs_and_resume),
     ("bad_samples", bad_samples),
+    ("skipped_and_replaced", skipped_and_replaced),
     ("held_and_abandoned_batches", held_and_abandoned_batches),
 ];
 
@@ -225,6 +226,25 @@ fn bad_samples(device: Device) {
     let mut loader = open(device, Deliver::Host, &spec, &samples, &options(3)).unwrap();
     let error = loader.epoch(0).next().unwrap().err().expect("8x8 has no crop of 9x9");
     assert!(error.to_string().contains("step \"crop\""), "{error}");
+}
+
+/// Samples left out and stand-ins, in batches of which some, most and all samples are bad.
+fn skipped_and_replaced(device: Device) {
+    let mut samples = planar(24, 7, 9);
+    for bad in [0, 5, 8, 9, 10, 11, 13, 14, 15] {
+        samples[bad] = match bad % 2 {
+            0 => Sample::Encoded(b"\xff\xd8\xff\xe0 not much of a picture".to_vec()),
+            _ => Sample::Broken(Error::new(ErrorKind::Io, "no such luck").at_path("n.img")),
+        };
+    }
+    for on_error in [OnError::Skip, OnError::Replace] {
+        for batch in [1, 4, 24] {
+            let max_bad = Some(MaxBad::Count(9));
+            let options = Options { on_error: Some(on_error), max_bad, ..options(batch) };
+            same(device, &course(), &samples, &options);
+            same(device, &cropped(8.0), &samples, &options);
+        }
+    }
 }
 
 /// A consumer may keep batches, drop them in any order, or leave: the ring never waits for it.

@@ -13,6 +13,7 @@ use forebay::decoder::Reason;
 use forebay::device::Choice;
 use forebay::graph::spec::{Placement, Spec};
 use forebay::loader::{Deliver, GpuStats, Options};
+use forebay::policy::{MaxBad, OnError};
 use forebay::tensor::DType;
 use turbojpeg::{Compressor, Image, PixelFormat, Subsamp};
 
@@ -24,8 +25,11 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 /// With hazards that only the stand-in acts out.
-pub(crate) const SOFT: &[Test] =
-    &[("nvjpeg_orders_and_hazards", orders_and_hazards), ("nvjpeg_failing_calls", failing_calls)];
+pub(crate) const SOFT: &[Test] = &[
+    ("nvjpeg_orders_and_hazards", orders_and_hazards),
+    ("nvjpeg_failing_calls", failing_calls),
+    ("nvjpeg_damaged_images_left_out", damaged_images_left_out),
+];
 
 /// The largest difference between nvJPEG's pixels and the CPU decoder's, in levels of 255, and the
 /// largest mean over an image: README's bound.
@@ -189,6 +193,29 @@ fn damaged_images(device: Device) {
         Err(error) => assert_eq!(error.to_string(), expected),
         // nvJPEG may fill such a picture up without a word: README says so.
         Ok(_) => assert!(!device.soft, "the stand-in refuses damaged files"),
+    }
+}
+
+/// Where nvJPEG and then the CPU fail at images, the batch is made again without them.
+fn damaged_images_left_out(device: Device) {
+    let mut bad = jpeg(80, 60, 3, Subsamp::Sub2x2);
+    let middle = bad.len() / 2;
+    bad.drain(middle..bad.len() - 2);
+    let samples: Vec<Sample> = (0..12)
+        .map(|id| match id {
+            1 | 4..=7 => Sample::Encoded(bad.clone()),
+            _ => Sample::Encoded(jpeg(70 + id, 60, id, Subsamp::Sub2x2)),
+        })
+        .collect();
+    for on_error in [OnError::Skip, OnError::Replace] {
+        let options =
+            Options { on_error: Some(on_error), max_bad: Some(MaxBad::Count(5)), ..options(4) };
+        let expected = on_cpu(&mixed(0), &samples, &options).unwrap();
+        let mut loader = open(device, Deliver::Host, &mixed(0), &samples, &options).unwrap();
+        for _ in 0..2 {
+            assert!(epoch(&mut loader, 0).unwrap() == expected, "{on_error}");
+        }
+        assert_eq!(loader.bad_samples().samples, 5);
     }
 }
 

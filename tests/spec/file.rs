@@ -2,7 +2,7 @@ use forebay::graph::file::{load, parse, print};
 use forebay::graph::spec::{
     Arg, Body, Condition, DecoderSpec, Dist, Output, Placement, ReaderKind, ReaderSpec, Spec, Step,
 };
-use forebay::policy::LastBatch;
+use forebay::policy::{LastBatch, MaxBad, OnError};
 use forebay::tensor::{DType, Layout};
 use std::path::Path;
 
@@ -42,6 +42,8 @@ fn a_file_reads_as_what_it_says() {
         split = "test"
         shuffle = true
         last_batch = "pad"
+        on_error = "replace"
+        max_bad = 12
         [decoder]
         device = "mixed"
         exact = true
@@ -61,6 +63,8 @@ fn a_file_reads_as_what_it_says() {
             kind: ReaderKind::Cifar10 { train: false },
             shuffle: true,
             last_batch: LastBatch::Pad,
+            on_error: OnError::Replace,
+            max_bad: MaxBad::Count(12),
         },
         decoder: DecoderSpec { device: Placement::Mixed, exact: true, split: 1000 },
         draws: vec![],

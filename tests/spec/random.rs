@@ -6,7 +6,7 @@ use forebay::graph::spec::{
     Arg, Body, Condition, DecoderSpec, Dist, DrawSpec, Output, Placement, ReaderKind, ReaderSpec,
     Spec, Step,
 };
-use forebay::policy::LastBatch;
+use forebay::policy::{LastBatch, MaxBad, OnError};
 use forebay::tensor::{DType, Layout};
 use proptest::prelude::*;
 
@@ -136,8 +136,21 @@ fn reader() -> impl Strategy<Value = ReaderSpec> {
         any::<bool>().prop_map(|train| ReaderKind::Cifar10 { train }),
     ];
     let last_batch = [LastBatch::Drop, LastBatch::Partial, LastBatch::Pad];
-    (kind, any::<bool>(), prop::sample::select(last_batch.to_vec()))
-        .prop_map(|(kind, shuffle, last_batch)| ReaderSpec { kind, shuffle, last_batch })
+    let last_batch = prop::sample::select(last_batch.to_vec());
+    let on_error = prop::sample::select(OnError::NAMES.map(|(_, choice)| choice).to_vec());
+    let max_bad = prop_oneof![
+        any::<u64>().prop_map(MaxBad::Count),
+        (0..=100u8).prop_map(|percent| MaxBad::Share(f64::from(percent) / 100.0)),
+    ];
+    (kind, any::<bool>(), last_batch, on_error, max_bad).prop_map(
+        |(kind, shuffle, last_batch, on_error, max_bad)| ReaderSpec {
+            kind,
+            shuffle,
+            last_batch,
+            on_error,
+            max_bad,
+        },
+    )
 }
 
 fn outputs() -> impl Strategy<Value = Vec<Output>> {

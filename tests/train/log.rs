@@ -13,6 +13,7 @@ fn row(step: u64) -> Row {
         lr: Some(1e-300 / step as f64),
         grad_norm: Some(f64::INFINITY),
         skipped_steps: Some(u64::MAX),
+        bad_samples: Some(2),
         ..Row::default()
     }
 }
@@ -26,7 +27,8 @@ fn metrics_read_back_to_the_same_numbers() {
     csv.append(&Row::default()).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     let header = "epoch,step,lr,train_loss,train_acc,train_top5,valid_loss,valid_acc,valid_top5,\
-                  images_per_s,wait_share,peak_memory_mib,grad_norm,skipped_steps";
+                  images_per_s,wait_share,peak_memory_mib,grad_norm,skipped_steps,\
+                  bad_samples";
     assert_eq!(text.lines().next(), Some(header));
     assert_eq!(text.lines().nth(2), Some(",".repeat(13).as_str()));
     assert_eq!(read(&path).unwrap(), [row(20), Row::default()]);

@@ -34,7 +34,7 @@ use crate::train::precision::Precision;
 use crate::train::resnet::{ResNet18, Stem};
 use crate::train::schedule::{Kind as RateKind, Plan, Scheduler};
 use forebay::loader::Position;
-use forebay::{error, letters, loader, tensor};
+use forebay::{error, letters, loader, stats, tensor};
 use std::sync::{Mutex, MutexGuard};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};

@@ -159,6 +159,45 @@ fn an_interrupt_finishes_the_step_and_saves() {
     assert!(stdout.contains(&line), "{stdout}");
 }
 
+/// What cannot be read is left out or replaced, counted and listed; the curve follows from the seed.
+#[test]
+fn bad_samples_are_borne_and_told() {
+    let data = shapes(40, 10);
+    for name in ["train/3.jpg", "train/17.jpg", "valid/2.jpg"] {
+        let path = data.path().join(name);
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    }
+    let args = "--batch-size 8 --torch-threads 1 --epochs 2 --log-every 1 --no-sanity";
+    let (status, line) = complaint(run(&data, &format!("{args} --out fail")));
+    assert!(status == Some(1) && line.contains("truncated JPEG"), "{line}");
+    for (on_error, done) in [("skip", "left out"), ("replace", "taken by others")] {
+        let train = |threads: u32| {
+            let out = format!("{on_error}-{threads}");
+            let args = format!("{args} --on-error {on_error} --threads {threads} --out {out}");
+            let output = run(&data, &args);
+            let stderr = String::from_utf8(output.stderr.clone()).unwrap();
+            (good(output), stderr, data.path().join(out))
+        };
+        let (stdout, stderr, dir) = train(1);
+        assert!(stdout.contains(" bad_samples=2\n") && stderr.contains(", 2 bad\n"), "{stderr}");
+        assert!(
+            stderr.contains(&format!("note: 2 samples are bad: 4 places {done}\n")),
+            "{stderr}"
+        );
+        // Where the network is judged nothing stands in for another.
+        assert!(stderr.contains("note: 1 sample is bad: 2 places left out\n"), "{stderr}");
+        let metrics = fs::read_to_string(dir.join("metrics.csv")).unwrap();
+        assert!(metrics.lines().next_back().unwrap().ends_with(",2"), "{metrics}");
+        let log = fs::read_to_string(dir.join("quarantine.jsonl")).unwrap();
+        let of = |file: &str| log.lines().filter(|line| line.contains(file)).count();
+        assert_eq!(["train/3.jpg", "train/17.jpg", "valid/2.jpg"].map(of), [1, 1, 1], "{log}");
+        assert!(stdout.contains("quarantine.jsonl"), "{stdout}");
+        let (.., again) = train(2);
+        assert!(same(&last(&dir).1, &last(&again).1), "{on_error}");
+    }
+}
+
 #[test]
 fn class_folders_are_told() {
     let data = shapes(4, 2);

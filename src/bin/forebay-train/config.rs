@@ -17,7 +17,7 @@ const NOT_SETTINGS: &[&str] = &["preset", "config", "print-config", "resume", "h
 /// The key of a file that starts from a recipe.
 const PRESET: &str = "preset";
 /// Settings that name a file or directory; a copy of the settings holds them from the root on.
-const PATHS: &[&str] = &["data", "weights", "pipeline", "valid-pipeline"];
+const PATHS: &[&str] = &["data", "weights", "pipeline", "valid-pipeline", "quarantine"];
 
 /// Settings ready to be read, and what to call them in an error.
 pub(crate) struct Source {
@@ -166,6 +166,8 @@ const HARMLESS: &[&str] = &[
     "limit_train",
     "threads",
     "follow_links",
+    "max_bad",
+    "quarantine",
     "weights",
     "seed",
     "device",

@@ -10,6 +10,7 @@ use forebay::error::Error;
 use forebay::graph::file;
 use forebay::graph::spec::{ReaderKind, Spec};
 use forebay::loader::{self, Deliver, Loader};
+use forebay::policy::OnError;
 use std::path::{Path, PathBuf};
 
 /// Opens the training samples and, where there are any, those to validate on; also says what the
@@ -26,6 +27,8 @@ pub(crate) fn open(args: &Args, device: Choice) -> Result<(Data, String)> {
         seed: args.run.seed,
         limit: limit.into_iter().chain(few).min(),
         follow_links: args.data.follow_links,
+        on_error: args.data.faults.on_error,
+        max_bad: args.data.faults.max_bad,
         device,
         deliver: Deliver::Device,
         ..loader::Options::default()
@@ -39,10 +42,11 @@ pub(crate) fn open(args: &Args, device: Choice) -> Result<(Data, String)> {
 
     let named = args.data.valid_pipeline.as_deref();
     let dir = split("valid").or_else(|| named.map(|_| root.clone()));
-    let options = options(args.data.limit_valid);
     let load_valid = |dir: PathBuf| {
         let name = named.unwrap_or(VALID);
-        load(&fitting(name, &dir)?, name, &dir, &options, quiet)
+        let (spec, mut options) = (fitting(name, &dir)?, options(args.data.limit_valid));
+        options.on_error = Some(judging(options.on_error.unwrap_or(spec.reader.on_error)));
+        load(&spec, name, &dir, &options, quiet)
     };
     let valid = dir.map(load_valid).transpose()?;
 
@@ -77,6 +81,11 @@ pub(crate) fn fitting(name: &str, dir: &Path) -> Result<Spec> {
         spec.reader.kind = ReaderKind::Folders;
     }
     Ok(spec)
+}
+
+/// What becomes of bad samples where a network is judged: one in another's place would count twice.
+pub(crate) fn judging(on_error: OnError) -> OnError {
+    if on_error == OnError::Replace { OnError::Skip } else { on_error }
 }
 
 /// The pipeline of validation samples where none is named.

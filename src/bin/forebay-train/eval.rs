@@ -1,6 +1,7 @@
 //! `forebay eval`: how good a network is, and where it errs.
 
-use crate::data::{VALID, fitting};
+use crate::data::{VALID, fitting, judging};
+use crate::faults::{FaultArgs, notes};
 use crate::network;
 use crate::pictures::{class, confusion};
 use crate::place;
@@ -45,6 +46,8 @@ pub(crate) struct Args {
     /// Let symbolic links lead out of the data directory
     #[arg(long)]
     follow_links: bool,
+    #[command(flatten)]
+    faults: FaultArgs,
     /// Draw who is taken for whom
     #[arg(long, value_name = "FILE.png")]
     confusion: Option<PathBuf>,
@@ -67,17 +70,23 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let data = if valid.is_dir() { valid } else { data };
     let pipeline = args.pipeline.clone().or_else(|| setting("valid_pipeline"));
     let pipeline = pipeline.unwrap_or_else(|| VALID.to_string());
+    let spec = fitting(&pipeline, &data)?;
+    let on_error = args.faults.on_error.unwrap_or(spec.reader.on_error);
     let options = loader::Options {
         batch_size: args.batch_size as usize,
         threads: args.threads.map_or(0, usize::from),
         limit: args.limit,
         follow_links: args.follow_links,
+        on_error: Some(judging(on_error)),
+        max_bad: args.faults.max_bad,
         device: place.loader,
         deliver: Deliver::Device,
         ..loader::Options::default()
     };
-    let mut loader = Loader::open(&fitting(&pipeline, &data)?, &data, &options)
-        .map_err(|e| e.in_pipeline(&pipeline))?;
+    let mut loader = Loader::open(&spec, &data, &options).map_err(|e| e.in_pipeline(&pipeline))?;
+    if let Some(path) = &args.faults.quarantine {
+        loader.quarantine(path)?;
+    }
 
     let steps = loader.len();
     let bar = ProgressBar::new(steps as u64);
@@ -86,6 +95,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         true
     })?;
     bar.finish_and_clear();
+    for note in notes(&loader) {
+        eprintln!("forebay: note: {note}");
+    }
     let evaluation = evaluation.expect("nobody stopped it");
     let names = match &meta {
         Some(meta) if !meta.model.names.is_empty() => meta.model.names.clone(),

@@ -8,6 +8,8 @@ mod config;
 mod data;
 mod eval;
 mod export_weights;
+#[path = "../../cli/faults.rs"]
+mod faults;
 mod merge_lora;
 mod network;
 mod pictures;
@@ -35,7 +37,7 @@ mod training;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use forebay::error;
-use forebay::{letters, loader, tensor};
+use forebay::{letters, loader, stats, tensor};
 use status::{report, usage};
 use std::env;
 use std::ffi::OsString;

@@ -72,6 +72,7 @@ impl Recorder {
             peak_memory_mib: peak,
             grad_norm: log.grad_norm,
             skipped_steps: log.scaling.map(|(skipped, _)| skipped),
+            bad_samples: Some(log.bad.samples),
             ..Row::default()
         };
         self.csv.append(&row)?;
@@ -87,6 +88,7 @@ impl Recorder {
             ("grad_norm", log.grad_norm),
             ("scale", log.scaling.map(|(_, scale)| scale)),
             ("skipped_steps", log.scaling.map(|(skipped, _)| skipped as f64)),
+            ("bad_samples", Some(log.bad.samples as f64)),
         ];
         self.scalars(log.global_step, &scalars)
     }
@@ -108,6 +110,7 @@ impl Recorder {
             wait_share: Some(epoch.train_times.waiting()),
             peak_memory_mib: peak_memory_mib(),
             skipped_steps: epoch.scaling.map(|(skipped, _)| skipped),
+            bad_samples: Some(epoch.bad.samples),
             grad_norm: None,
         };
         self.csv.append(&row)?;

@@ -133,6 +133,9 @@ impl Screen {
         }
         let (rate, waiting) = (step.times.rate(), step.times.waiting() * 100.0);
         text += &format!("{rate:.0} images/s, {waiting:.1}% waiting");
+        if step.bad.samples > 0 {
+            text += &format!(", {} bad", step.bad.samples);
+        }
         if !self.bar.is_hidden() {
             self.bar.set_length(step.steps as u64);
             self.bar.set_position(step.step as u64);
@@ -168,6 +171,9 @@ impl Screen {
             train.waited.as_secs_f64(),
             train.rate()
         );
+        if epoch.bad.samples > 0 {
+            line += &format!(" bad_samples={}", epoch.bad.samples);
+        }
         self.print(&line);
         self.log = None;
         self.last = Some((epoch.train, valid));

@@ -4,6 +4,7 @@ use crate::Verdict;
 use crate::args::{Args, OptimizerName, StemName, UnfreezeName};
 use crate::config::{self, Source};
 use crate::data;
+use crate::faults::notes;
 use crate::network;
 use crate::place;
 use crate::record::Recorder;
@@ -116,6 +117,14 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
         let later = resumed_at.map(|step| set_aside(dir, step)).transpose()?.flatten();
         changes.extend(later);
     }
+    let quarantine = match &args.data.faults.quarantine {
+        Some(path) => Some(path.clone()),
+        None => run_dir.as_ref().map(|dir| dir.join("quarantine.jsonl")),
+    };
+    if let Some(path) = &quarantine {
+        data.train.quarantine(path)?;
+        data.valid.as_mut().map_or(Ok(()), |valid| valid.quarantine(path))?;
+    }
     let options = run::Options {
         device: place.torch.clone(),
         stem: match args.model.stem {
@@ -189,9 +198,12 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
             screen.note(&format!("a part of the logs is missing: {error:#}"));
         }
     }
+    files.extend(
+        quarantine.map(|path| ("bad samples".to_string(), path)).filter(|(_, p)| p.exists()),
+    );
     screen.finish(&summary, &files);
     for loader in [Some(&data.train), data.valid.as_ref()].into_iter().flatten() {
-        if let Some(note) = loader.nvjpeg_note() {
+        for note in notes(loader) {
             screen.note(&note);
         }
     }

@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::executor::job::Job;
 use crate::executor::ring::{Lease, Size};
 use crate::graph::program::{Decoded, SettleArgs};
+use crate::policy::OnError;
 use std::sync::Arc;
 
 /// A batch that is on its way up, and then with nvJPEG at its images.
@@ -77,13 +78,25 @@ impl Submitter {
     /// Runs the kernels and hands the batch over.
     pub(super) fn finish(&mut self, mut flight: Flight) {
         match guarded(|| self.run(&mut flight)) {
-            Ok(()) => flight.job.finish(Ok(flight.lease)),
+            Ok(bad) if bad.is_empty() => flight.job.finish(Ok(flight.lease)),
+            Ok(bad) => {
+                let Flight { job, mut lease, .. } = flight;
+                self.quieten(&mut lease);
+                job.again(lease, job.shared().device_thread(), bad, job.on_error());
+            }
             Err(error) => self.fail(&flight.job, flight.lease, error),
         }
     }
 
     /// The slot goes back when nothing that was put on the GPU for it is under way.
     fn fail(&mut self, job: &Job, mut lease: Lease, error: Error) {
+        self.quieten(&mut lease);
+        drop(lease);
+        job.finish(Err(error));
+    }
+
+    /// Waits for all that was put on the GPU for a slot; where that fails the slot's memory is given up.
+    fn quieten(&mut self, lease: &mut Lease) {
         let Engine { upload, decoding, compute, .. } = &*self.engine;
         let quiet = [upload, decoding, compute].map(|stream| stream.synchronize());
         if quiet.iter().any(Result::is_err) {
@@ -92,8 +105,6 @@ impl Submitter {
             slot.flying = None;
             slot.blank = false;
         }
-        drop(lease);
-        job.finish(Err(error));
     }
 
     /// Gives nvJPEG its images and has `settle` look at what it left.
@@ -150,8 +161,14 @@ impl Submitter {
         stream.record(&slot.settled)
     }
 
-    /// Waits for nvJPEG and decodes what it failed at on the CPU, once each.
-    fn retry(&mut self, job: &Job, slot: &mut DeviceSlot, images: &mut [OnGpu]) -> Result<()> {
+    /// Waits for nvJPEG and decodes what it failed at on the CPU, once each. Gives the samples that are
+    /// bad there, too, and what is wrong with them, unless the first of them is to end the batch.
+    fn retry(
+        &mut self,
+        job: &Job,
+        slot: &mut DeviceSlot,
+        images: &mut [OnGpu],
+    ) -> Result<Vec<(u64, Error)>> {
         slot.settled.synchronize()?;
         let words: &[u32] = bytemuck::cast_slice(slot.words.bytes(job.len() * 4));
         images.iter_mut().for_each(|image| image.failed |= words[image.position] != 0);
@@ -163,17 +180,31 @@ impl Submitter {
         let grew = slot.retried.reserve(layout.len(), 0)?;
         self.engine.count(|counts| &counts.grown, u64::from(grew));
         let mut layout = Layout::default();
+        let mut bad = Vec::new();
         for image in failed() {
             self.engine.count(|counts| &counts.retried, 1);
             let Source::Encoded(piece, _) = job.source(image.position) else { unreachable!() };
             let encoded = &slot.encoded.bytes(job.stage().encoded.used())[piece.offset..];
             let decoded = self.decoder.decode(&encoded[..piece.len], &mut self.pixels);
-            decoded.map_err(|error| job.locate(image.position, error))?;
             let size = Size { height: self.pixels.height(), width: self.pixels.width() };
-            if size != image.size {
-                let text = "its header gives another size than its picture has";
-                let error = Error::new(ErrorKind::Decode, text);
-                return Err(job.locate(image.position, error));
+            let error = match decoded {
+                Err(error) => Some(error),
+                Ok(_) if size != image.size => {
+                    let text = "its header gives another size than its picture has";
+                    Some(Error::new(ErrorKind::Decode, text))
+                }
+                Ok(info) => {
+                    job.warned(image.position, &info.warnings);
+                    None
+                }
+            };
+            if let Some(error) = error {
+                let error = job.locate(image.position, error);
+                if job.on_error() == OnError::Fail {
+                    return Err(error);
+                }
+                bad.push((job.id(image.position), error));
+                continue;
             }
             let pixels = self.pixels.bytes();
             let at = layout.place(pixels.len());
@@ -183,10 +214,11 @@ impl Submitter {
             // has happened; the place is the image's own, and nvJPEG is done with it.
             unsafe { self.engine.compute.upload(image.place, pinned) }?;
         }
-        Ok(())
+        Ok(bad)
     }
 
-    fn run(&mut self, flight: &mut Flight) -> Result<()> {
+    /// Queues what is left to do, unless some samples turn out to be bad: then gives those.
+    fn run(&mut self, flight: &mut Flight) -> Result<Vec<(u64, Error)>> {
         let engine = self.engine.clone();
         let Flight { job, lease, laid_out } = flight;
         let slot = lease.device.as_deref_mut().expect("laid out");
@@ -194,7 +226,10 @@ impl Submitter {
             engine.compute.wait(&slot.uploaded)?;
         } else {
             // The host waits for nvJPEG, which has waited for the upload.
-            self.retry(job, slot, &mut laid_out.images)?;
+            let bad = self.retry(job, slot, &mut laid_out.images)?;
+            if !bad.is_empty() {
+                return Ok(bad);
+            }
         }
         if slot.in_use {
             engine.compute.wait(&slot.released)?;
@@ -223,7 +258,7 @@ impl Submitter {
         engine.compute.record(&slot.ready)?;
         slot.flying = Some(samples);
         slot.blank = true;
-        Ok(())
+        Ok(Vec::new())
     }
 }
 

@@ -43,7 +43,7 @@ use super::expr::{Binary, Unary, is_name};
 use super::nearest::quote;
 use super::spec::{Arg, DecoderSpec, Dist, ReaderKind, ReaderSpec, Spec};
 use crate::error::{Error, Result};
-use crate::policy::LastBatch;
+use crate::policy::{LastBatch, MaxBad, OnError};
 use crate::tensor::DType;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -178,6 +178,20 @@ impl ReaderBuilder {
     #[must_use]
     pub fn last_batch(mut self, last_batch: LastBatch) -> Self {
         self.spec.last_batch = last_batch;
+        self
+    }
+
+    /// What becomes of a sample that cannot be read or decoded; the default is to fail.
+    #[must_use]
+    pub fn on_error(mut self, on_error: OnError) -> Self {
+        self.spec.on_error = on_error;
+        self
+    }
+
+    /// How many of those are borne; the default is a tenth.
+    #[must_use]
+    pub fn max_bad(mut self, max_bad: MaxBad) -> Self {
+        self.spec.max_bad = max_bad;
         self
     }
 

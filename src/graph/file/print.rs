@@ -79,6 +79,13 @@ fn reader(reader: &ReaderSpec) -> Vec<Pair> {
         };
         pairs.push(pair("last_batch", policy));
     }
+    let default = ReaderSpec::default();
+    if reader.on_error != default.on_error {
+        pairs.push(pair("on_error", text(&reader.on_error.to_string())));
+    }
+    if reader.max_bad != default.max_bad {
+        pairs.push(pair("max_bad", reader.max_bad.to_string()));
+    }
     pairs
 }
 

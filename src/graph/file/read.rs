@@ -8,7 +8,7 @@ use crate::graph::spec::{
     Arg, Body, Condition, DecoderSpec, Dist, DrawSpec, Output, Placement, ReaderKind, ReaderSpec,
     Spec, Step,
 };
-use crate::policy::LastBatch;
+use crate::policy::{LastBatch, MaxBad, OnError};
 use crate::tensor::{DType, Layout};
 use std::collections::HashMap;
 use toml::de::{DeTable, DeValue};
@@ -94,7 +94,15 @@ impl Names {
 }
 
 fn reader(section: Section<'_>) -> Result<ReaderSpec> {
-    section.only(&["kind", "file_list", "split", "shuffle", "last_batch"])?;
+    section.only(&[
+        "kind",
+        "file_list",
+        "split",
+        "shuffle",
+        "last_batch",
+        "on_error",
+        "max_bad",
+    ])?;
     let default = ReaderSpec::default();
     let kind = section.get("kind").map_or(Ok("file"), |field| {
         field.choice(&[("file", "file"), ("folders", "folders"), ("cifar10", "cifar10")])
@@ -125,7 +133,21 @@ fn reader(section: Section<'_>) -> Result<ReaderSpec> {
         last_batch: section
             .get("last_batch")
             .map_or(Ok(default.last_batch), |field| field.choice(&last_batch))?,
+        on_error: section
+            .get("on_error")
+            .map_or(Ok(default.on_error), |field| field.choice(&OnError::NAMES))?,
+        max_bad: section.get("max_bad").map_or(Ok(default.max_bad), max_bad)?,
     })
+}
+
+/// A whole number is a count, one with a point a share.
+fn max_bad(field: Field<'_>) -> Result<MaxBad> {
+    match field.value() {
+        DeValue::Integer(_) => return field.whole().map(MaxBad::Count),
+        DeValue::Float(_) => MaxBad::share(field.number()?),
+        _ => None,
+    }
+    .ok_or_else(|| field.must_be(MaxBad::FORM))
 }
 
 fn decoder(section: Section<'_>) -> Result<DecoderSpec> {

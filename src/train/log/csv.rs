@@ -68,6 +68,8 @@ columns! {
     grad_norm: f64,
     /// Steps left out so far because a gradient was not finite.
     skipped_steps: u64,
+    /// Different training samples that this process could not read or decode so far.
+    bad_samples: u64,
 }
 
 impl Row {

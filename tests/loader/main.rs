@@ -1,6 +1,8 @@
 //! The loader's promises: which bytes arrive where, in which order, and what happens when samples
 //! fail, batches are kept, or an epoch is left early.
 
+mod policy;
+
 use forebay::graph::spec::{Arg, Body, Condition, Dist, Output, Spec, Step};
 use forebay::loader::{Batch, Loader, Options, Position};
 use forebay::policy::LastBatch;
@@ -8,7 +10,7 @@ use forebay::reader::{Content, Reader};
 use forebay::tensor::{DType, Layout};
 use forebay::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
