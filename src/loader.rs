@@ -1,6 +1,8 @@
 //! The public iterator: a [`Loader`] opens a pipeline over a data directory and hands out
 //! [`Batch`]es, epoch by epoch.
 
+mod identity;
+
 use crate::decoder::{Limits, Reason};
 use crate::device::Choice;
 use crate::device::cuda::Cuda;
@@ -18,6 +20,7 @@ use std::sync::Arc;
 
 pub use crate::device::cuda::ForeignStream;
 pub use crate::executor::{Batch, DeviceTensor, GpuStats};
+pub use identity::Identity;
 
 /// How to run a pipeline; none of it changes a sample's bytes, except `seed`.
 #[derive(Debug, Clone)]
@@ -87,15 +90,18 @@ impl Default for Options {
     }
 }
 
-/// Where an iteration stands: what [`Loader::epoch_from`] takes to go on from there.
+/// Where an iteration stands: what [`Loader::resume`] takes to go on from there.
+///
+/// It counts for all ranks together, so that others, in other batches, can go on with it. Rank 0's is
+/// that of all: where the last global batch leaves nothing to some, those are a step further.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize,
 )]
 pub struct Position {
     /// The epoch.
     pub epoch: u32,
-    /// Batches of it that were delivered on this rank.
-    pub step: usize,
+    /// Positions of its order that are done with: those of whole global batches.
+    pub samples: u64,
 }
 
 /// A pipeline opened over a data directory.
@@ -105,7 +111,11 @@ pub struct Loader {
     /// The samples that the sampler's numbers stand for, where that is not themselves.
     ids: Option<Arc<[u64]>>,
     samples: u64,
+    /// Samples in the list after `limit`.
+    listed: u64,
     seed: u64,
+    /// [`Identity::pipeline`].
+    pipeline: u64,
     prefetch: usize,
     position: Position,
     device_note: Option<String>,
@@ -131,16 +141,18 @@ impl Loader {
         }
         let seed = options.seed.unwrap_or(spec.seed);
         let replay = options.ids.is_some();
+        let shuffle = !replay && options.shuffle.unwrap_or(spec.reader.shuffle);
+        let last_batch = match replay {
+            true => LastBatch::Partial,
+            false => options.last_batch.unwrap_or(spec.reader.last_batch),
+        };
         let sampler = Sampler::new(SamplerConfig {
             samples,
             batch_size: options.batch_size,
             rank: options.rank,
             world: options.world,
-            shuffle: !replay && options.shuffle.unwrap_or(spec.reader.shuffle),
-            last_batch: match replay {
-                true => LastBatch::Partial,
-                false => options.last_batch.unwrap_or(spec.reader.last_batch),
-            },
+            shuffle,
+            last_batch,
             seed,
         })?;
         let program = Program::new(spec)?;
@@ -166,7 +178,9 @@ impl Loader {
             sampler,
             ids,
             samples,
+            listed,
             seed,
+            pipeline: identity::of_pipeline(spec, shuffle, last_batch),
             prefetch: options.prefetch,
             position: Position::default(),
             device_note,
@@ -272,8 +286,14 @@ impl Loader {
         self.seed
     }
 
-    /// The batch after the last one delivered: `epoch_from` of it goes on exactly there, in this
-    /// process or in another.
+    /// What every epoch's samples follow from. Looks at each name and label of the list.
+    pub fn identity(&self) -> Identity {
+        let data = identity::of_data(self.executor.reader(), self.listed, self.ids.as_deref());
+        Identity { pipeline: self.pipeline, data, seed: self.seed }
+    }
+
+    /// The batch after the last one delivered: [`Loader::resume`] goes on exactly there, in this
+    /// process or in another, on as many ranks or on others.
     pub fn position(&self) -> Position {
         self.position
     }
@@ -285,8 +305,17 @@ impl Loader {
 
     /// The same from batch `step` on: exact, and as fast as from the start.
     pub fn epoch_from(&mut self, epoch: u32, step: usize) -> Epoch<'_> {
-        self.position = Position { epoch, step };
-        Epoch { in_flight: VecDeque::new(), epoch, next: step, loader: self }
+        let samples = (step as u64).saturating_mul(self.sampler.global_batch_size());
+        self.resume(Position { epoch, samples })
+    }
+
+    /// Goes on with an epoch from where it stood. Loaders of the same [`Identity`] on all ranks of a
+    /// world of any size, with batches of any size, deliver between them what was left, in the same
+    /// global order.
+    pub fn resume(&mut self, position: Position) -> Epoch<'_> {
+        self.position = position;
+        let rest = self.sampler.rest(position.samples);
+        Epoch { in_flight: VecDeque::new(), epoch: position.epoch, rest, next: 0, loader: self }
     }
 
     /// Samples of the batches delivered so far that could not be read or decoded, and what was done.
@@ -335,7 +364,9 @@ pub struct Epoch<'a> {
     /// Batches that were started, the next to deliver first. Dropping one gives it up.
     in_flight: VecDeque<Pending>,
     epoch: u32,
-    /// The next batch to start.
+    /// What is dealt: the epoch, or what was left of it.
+    rest: Sampler,
+    /// The next batch of that to start.
     next: usize,
     loader: &'a mut Loader,
 }
@@ -348,15 +379,15 @@ impl Epoch<'_> {
 
     /// Batches still to come, unless an error ends the epoch before.
     pub fn remaining(&self) -> usize {
-        self.loader.len().saturating_sub(self.next) + self.in_flight.len()
+        self.rest.len() - self.next + self.in_flight.len()
     }
 
     /// Starts batches until `count` are in flight or the epoch has no more.
     fn top_up(&mut self, count: usize) {
-        let Loader { executor, sampler, ids, seed, .. } = &*self.loader;
-        while self.in_flight.len() < count && self.next < sampler.len() {
+        let Loader { executor, ids, seed, .. } = &*self.loader;
+        while self.in_flight.len() < count && self.next < self.rest.len() {
             let mut places: Vec<Place> = Vec::new();
-            sampler.batch(self.epoch, self.next, &mut places);
+            self.rest.batch(self.epoch, self.next, &mut places);
             if let Some(ids) = ids {
                 places.iter_mut().for_each(|place| place.id = ids[place.id as usize]);
             }
@@ -373,16 +404,13 @@ impl Iterator for Epoch<'_> {
         // One more than `prefetch`, so that so many are under way while the consumer has its own.
         self.top_up(self.loader.prefetch.saturating_add(1));
         let batch = self.in_flight.pop_front()?.wait();
-        let steps = self.loader.len();
         if batch.is_err() {
             self.in_flight.clear();
-            self.next = steps;
+            self.next = self.rest.len();
+        } else if self.remaining() == 0 {
+            self.loader.position = Position { epoch: self.epoch.wrapping_add(1), samples: 0 };
         } else {
-            let position = &mut self.loader.position;
-            position.step += 1;
-            if position.step == steps {
-                *position = Position { epoch: self.epoch.wrapping_add(1), step: 0 };
-            }
+            self.loader.position.samples += self.rest.global_batch_size();
         }
         Some(batch)
     }

@@ -8,6 +8,7 @@ pub mod permutation;
 pub mod sampler;
 
 use crate::error::{Error, Result};
+use xxhash_rust::xxh3::Xxh3;
 
 pub(crate) use beneath::Root;
 
@@ -51,6 +52,19 @@ pub trait Reader: Send + Sync {
 
     /// Where sample `id` comes from, for people: its path under the data directory.
     fn place(&self, id: u64) -> std::path::PathBuf;
+
+    /// What tells the first `samples` samples from others: XXH3 of each one's place and label. Does not
+    /// look at what they hold.
+    fn fingerprint(&self, samples: u64) -> u64 {
+        let mut hash = Xxh3::new();
+        for id in 0..samples {
+            hash.update(self.place(id).as_os_str().as_encoded_bytes());
+            // No place holds a NUL, so that no two lists run together to the same bytes.
+            hash.update(&[0]);
+            hash.update(&self.label(id).to_le_bytes());
+        }
+        hash.digest()
+    }
 
     /// Gives an error about sample `id` its place: file, line where there is a list, and sample.
     ///

@@ -3,6 +3,9 @@
 //! An epoch is an order of [0, N): a keyed permutation, or the list's own. Global batch g is its
 //! positions [g·R·B, (g+1)·R·B), of which rank r takes the r-th B; so R·B alone decides what a
 //! global batch holds, and any batch of any epoch is found without those before it.
+//!
+//! An epoch that was begun is what is left of its order, dealt the same way: other ranks, or other
+//! batch sizes, go on with it where those before them stopped.
 
 use super::permutation::Permutation;
 use crate::error::{Error, Result};
@@ -37,12 +40,13 @@ pub struct Place {
 }
 
 /// Deals the samples of each epoch into batches.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Sampler {
     config: SamplerConfig,
     /// R·B.
     global: u64,
-    len: usize,
+    /// Positions of an epoch's order that were dealt before.
+    first: u64,
 }
 
 impl Sampler {
@@ -63,20 +67,20 @@ impl Sampler {
             let what = format!("batch size {batch_size} on {world} ranks: expected 1 to 2^48");
             return Err(Error::spec(what));
         };
-        let (full, rest) = (samples / global, samples % global);
-        let len = full
-            + match config.last_batch {
-                LastBatch::Drop => 0,
-                LastBatch::Partial => u64::from(rest > u64::from(rank)),
-                LastBatch::Pad => u64::from(rest > 0),
-            };
-        if full == 0 && config.last_batch == LastBatch::Drop {
+        if samples < global && config.last_batch == LastBatch::Drop {
             return Err(Error::spec(format!(
                 "{samples} samples fill no batch of {global} ({world} x {batch_size}); \
                  last_batch = \"partial\" keeps them"
             )));
         }
-        Ok(Sampler { config, global, len: len as usize })
+        Ok(Sampler { config, global, first: 0 })
+    }
+
+    /// The batches of what is left of an epoch once the first `first` positions of its order were
+    /// dealt, by whatever ranks in whatever batches.
+    #[must_use]
+    pub fn rest(self, first: u64) -> Sampler {
+        Sampler { first, ..self }
     }
 
     /// Samples a whole batch of this rank.
@@ -84,15 +88,27 @@ impl Sampler {
         self.config.batch_size
     }
 
+    /// Samples a whole batch of all ranks: R·B.
+    pub fn global_batch_size(&self) -> u64 {
+        self.global
+    }
+
     /// Batches an epoch on this rank; the same in every epoch. Under [`LastBatch::Partial`] a rank
     /// for which the last global batch has no sample left has one batch less than the others.
     pub fn len(&self) -> usize {
-        self.len
+        let left = self.config.samples.saturating_sub(self.first);
+        let (full, rest) = (left / self.global, left % self.global);
+        let last = match self.config.last_batch {
+            LastBatch::Drop => false,
+            LastBatch::Partial => rest > u64::from(self.config.rank),
+            LastBatch::Pad => rest > 0,
+        };
+        full as usize + usize::from(last)
     }
 
     /// Whether this rank gets no batch: fewer samples than ranks, under [`LastBatch::Partial`].
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Replaces `out` by the places of batch `step` of epoch `epoch`; past the end there are none.
@@ -100,7 +116,7 @@ impl Sampler {
     /// Costs the same for every step, so an epoch can be taken up anywhere.
     pub fn batch(&self, epoch: u32, step: usize, out: &mut Vec<Place>) {
         out.clear();
-        if step >= self.len {
+        if step >= self.len() {
             return;
         }
         let SamplerConfig { samples, batch_size, rank, world, shuffle, seed, .. } = self.config;
@@ -110,7 +126,7 @@ impl Sampler {
             let id = order.as_ref().map_or(index, |order| order.at(index));
             Place { id, valid: position < samples }
         };
-        let start = step as u64 * self.global;
+        let start = self.first + step as u64 * self.global;
         let rank = u64::from(rank);
         if self.config.last_batch == LastBatch::Partial && start + self.global > samples {
             // Dealt one by one, so that the ranks' last batches differ by at most one sample.
@@ -234,6 +250,79 @@ mod tests {
         ) {
             let config = config(n, batch_size, world, POLICIES[policy]);
             check(SamplerConfig { shuffle, seed, ..config }, epoch);
+        }
+    }
+
+    /// The positions that each step of all ranks takes, as far as they are positions.
+    fn positions(config: SamplerConfig, first: u64) -> Vec<Vec<u64>> {
+        let config = SamplerConfig { shuffle: false, ..config };
+        let ranks: Vec<_> =
+            (0..config.world).map(|rank| batches(&at_rank(config, rank).rest(first), 0)).collect();
+        let steps = ranks.iter().map(Vec::len).max().unwrap_or(0);
+        let content = |step: usize| {
+            let places = ranks.iter().filter_map(|rank| rank.get(step)).flatten();
+            let mut content: Vec<u64> = places.filter(|p| p.valid).map(|p| p.id).collect();
+            content.sort_unstable();
+            content
+        };
+        (0..steps).map(content).collect()
+    }
+
+    /// Every epoch of few samples, left at every step by few ranks with small batches, and gone on
+    /// with by as many others: what both were dealt is the epoch's order from its beginning, each
+    /// position once, to its end; under `drop` until less than a global batch is left.
+    #[test]
+    fn an_epoch_goes_on_with_other_ranks_and_batch_sizes() {
+        let splits = || (1..=3).flat_map(|world| (1..=4).map(move |size| (world, size)));
+        let mut taken_up = 0;
+        for (n, last_batch) in (1..=14).flat_map(|n| POLICIES.map(|policy| (n, policy))) {
+            let fits = |config: &SamplerConfig| Sampler::new(*config).is_ok();
+            let config = |(world, size)| config(n, size, world, last_batch);
+            for before in splits().map(config).filter(fits) {
+                let global = u64::from(before.world) * before.batch_size as u64;
+                let dealt = positions(before, 0);
+                for steps in 0..=dealt.len() {
+                    let first = n.min(steps as u64 * global);
+                    assert!(dealt[..steps].iter().flatten().copied().eq(0..first));
+                    for after in splits().map(config).filter(fits) {
+                        let global = u64::from(after.world) * after.batch_size as u64;
+                        let rest = positions(after, first);
+                        let expected = match last_batch {
+                            LastBatch::Drop => first + (n - first) / global * global,
+                            _ => n,
+                        };
+                        assert!(rest.iter().flatten().copied().eq(first..expected), "{after:?}");
+                        for rank in 0..after.world {
+                            let sampler = at_rank(after, rank).rest(first);
+                            let batches = batches(&sampler, 0);
+                            assert_eq!(batches.len(), sampler.len());
+                            let of_all = rest.len() - batches.len();
+                            assert!(of_all <= usize::from(last_batch == LastBatch::Partial));
+                            let whole = |batch: &Vec<Place>| batch.len() == after.batch_size;
+                            let full = ((n - first) / global) as usize;
+                            assert!(batches.iter().take(full).all(whole));
+                            assert!(last_batch != LastBatch::Pad || batches.iter().all(whole));
+                        }
+                        taken_up += 1;
+                    }
+                }
+            }
+        }
+        assert!(taken_up > 20_000, "{taken_up}");
+    }
+
+    #[test]
+    fn the_rest_of_an_epoch_is_its_end() {
+        for last_batch in POLICIES {
+            for rank in 0..3 {
+                let sampler = at_rank(config(50, 4, 3, last_batch), rank);
+                let whole = batches(&sampler, 7);
+                for step in 0..=whole.len() {
+                    let rest = sampler.rest(step as u64 * sampler.global_batch_size());
+                    assert_eq!(batches(&rest, 7), whole[step..]);
+                }
+                assert!(sampler.rest(u64::MAX).is_empty());
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::accumulate::Accumulate;
 use super::batch::Samples;
-use super::checkpoint::{Checkpoint, Conditions, Lora, Meta, Model, Store, Tensors};
+use super::checkpoint::{Checkpoint, Conditions, Identities, Lora, Meta, Model, Store, Tensors};
 use super::device::Device;
 use super::early_stop::{self, EarlyStop};
 use super::evaluate::evaluate;
@@ -58,8 +58,6 @@ pub struct Options {
     /// Trains on the first batch again and again, as many times as an epoch has batches: what
     /// training costs with a loader that costs nothing.
     pub repeat_batch: bool,
-    /// What the training samples go through, as text that changes with it.
-    pub pipeline: String,
     /// The settings, as text for checkpoints.
     pub config: String,
 }
@@ -70,6 +68,16 @@ pub struct Data {
     pub train: Loader,
     /// Validation samples, always those of the pipeline's epoch 0.
     pub valid: Option<Loader>,
+}
+
+impl Data {
+    /// Which samples they are.
+    pub fn identities(&self) -> Identities {
+        Identities {
+            train: self.train.identity(),
+            valid: self.valid.as_ref().map(Loader::identity),
+        }
+    }
 }
 
 /// A run as it stands: what a checkpoint holds.
@@ -128,7 +136,7 @@ impl Run<'_> {
             let text = format!("its network is another: {theirs}, and this run's: {ours}");
             return Err(Error::new(ErrorKind::Data, text));
         }
-        let notes = self.conditions.compare(&meta.conditions, meta.position)?;
+        let notes = self.conditions.compare(&meta.conditions);
         self.learner.load(&tensors, meta.global_step)?;
         self.meter.load(&tensors).map_err(torch)?;
         self.scheduler.load(meta.schedule)?;
@@ -170,6 +178,7 @@ pub fn run(
 ) -> Result<Summary> {
     const SAVE_INTERVAL: Duration = Duration::from_secs(120);
 
+    let identities = data.identities();
     let Data { train, valid } = data;
     let stopped = || stop.load(Ordering::Relaxed);
     let steps = train.len();
@@ -216,11 +225,8 @@ pub fn run(
         position: Position::default(),
         global_step: 0,
         conditions: Conditions {
-            seed,
+            identities: Some(identities),
             batch_size: train.batch_size(),
-            steps,
-            samples: train.samples(),
-            data: fingerprint(train, &options.pipeline),
             torch_threads: tch::get_num_threads(),
             processor: options.device.processor(),
         },
@@ -279,10 +285,15 @@ pub fn run(
 
         // Train.
         let mut clock = Clock::start();
-        let mut done = run.position.step;
+        let begun = run.position;
+        let batches = train.resume(begun);
+        // Counted from the end: what was done of the epoch may have been done in other batches.
+        let first = steps - batches.remaining();
+        let mut batches = held.is_none().then_some(batches);
+        // Batches that were begun, and those up to the last whole step.
+        let (mut done, mut learned) = (first, first);
         let mut rate = run.scheduler.rate(run.global_step.saturating_sub(1));
-        let mut batches = held.is_none().then(|| train.epoch_from(run.position.epoch, done));
-        while done < steps && !(stopped() && done == run.position.step) {
+        while done < steps && !(stopped() && done == learned) {
             let samples = match &mut batches {
                 None => held.as_ref().map(Samples::again),
                 Some(batches) => match clock.wait(|| batches.next()) {
@@ -307,13 +318,14 @@ pub fn run(
                 recent.push(Recent { ids: samples.ids, step: run.global_step + 1, rate });
             }
             done += 1;
-            let step_ends = done.is_multiple_of(accumulate) || done == steps;
+            let step_ends = (done - first).is_multiple_of(accumulate) || done == steps;
             if step_ends {
                 let log = (run.global_step + 1).is_multiple_of(options.log_every) || done == steps;
                 let momentum = run.scheduler.momentum(run.global_step);
                 let norm = run.learner.update(rate, momentum, log)?;
                 run.global_step += 1;
-                run.position.step = done;
+                learned = done;
+                run.position.samples = begun.samples + ((done - first) * batch_size) as u64;
                 let due = match options.save_every {
                     Some(steps) => run.global_step.is_multiple_of(steps),
                     None => run.saved.elapsed() >= SAVE_INTERVAL,
@@ -356,7 +368,7 @@ pub fn run(
         if done < steps {
             check(&run, &recent)?;
             run.save(None)?;
-            summary.stopped = Some(run.position.step);
+            summary.stopped = Some(learned);
             break;
         }
         let train_metrics = run.meter.read().map_err(torch)?.metrics();
@@ -403,7 +415,7 @@ pub fn run(
             scaling: run.learner.scaling()?,
             bad,
         }));
-        run.position = Position { epoch: number, step: 0 };
+        run.position = Position { epoch: number, samples: 0 };
         run.meter = Meter::new(device).map_err(torch)?;
         let score = score.filter(|score| score.is_finite());
         run.save(score.map(|score| (options.monitor.to_string(), score)))?;
@@ -450,18 +462,4 @@ fn classes(train: &Loader, valid: Option<&Loader>) -> Result<i64> {
         return Err(Error::new(ErrorKind::Limit, message));
     }
     Ok(largest + 1)
-}
-
-/// What tells one list of samples from another: all labels, names from all over it, and what becomes
-/// of them.
-fn fingerprint(loader: &Loader, pipeline: &str) -> String {
-    const NAMES: u64 = 4096;
-    let samples = loader.samples();
-    let mut bytes: Vec<u8> = (0..samples).flat_map(|id| loader.label(id).to_le_bytes()).collect();
-    for id in (0..samples).step_by(samples.div_ceil(NAMES).max(1) as usize) {
-        bytes.extend_from_slice(loader.place(id).as_os_str().as_encoded_bytes());
-        bytes.push(0);
-    }
-    bytes.extend_from_slice(pipeline.as_bytes());
-    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes))
 }

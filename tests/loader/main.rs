@@ -241,8 +241,8 @@ fn an_epoch_goes_on_where_it_stood() {
         let begun: Vec<_> = loader.epoch(5).take(step).map(|b| samples(&b.unwrap())).collect();
         assert!(begun == whole[..step]);
         let position = loader.position();
-        let next = if step == 7 { (6, 0) } else { (5, step) };
-        assert_eq!(position, Position { epoch: next.0, step: next.1 });
+        let next = if step == 7 { (6, 0) } else { (5, 6 * step as u64) };
+        assert_eq!(position, Position { epoch: next.0, samples: next.1 });
 
         let mut other = load(&drawn(), &source, &options);
         let mut rest = other.epoch_from(5, step);
@@ -279,7 +279,7 @@ fn the_first_error_ends_the_epoch() {
             assert_eq!(error.to_string(), "33.raw: sample 33: damaged 33");
             assert!(epoch.next().is_none() && epoch.remaining() == 0);
         }
-        assert_eq!(loader.position(), Position { epoch: 0, step: 3 });
+        assert_eq!(loader.position(), Position { epoch: 0, samples: 30 });
         assert_eq!(loader.epoch_from(0, 4).next().unwrap().unwrap().ids()[0], 40);
     }
 }

@@ -1,10 +1,10 @@
 //! Checkpoints: what they hold, which are kept, and what becomes of damaged ones.
 
-use crate::train::checkpoint::{Checkpoint, Conditions, Meta, Pick, Store, Tensors, find};
+use crate::train::checkpoint::{Checkpoint, Identities, Meta, Pick, Store, Tensors, find};
 use crate::train::metric::Mode;
 use crate::train::resnet::Stem;
 use crate::{meta, model, seeded};
-use forebay::loader::Position;
+use forebay::loader::{Identity, Position};
 use safetensors::SafeTensors;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ fn a_checkpoint_gives_back_what_it_was_given() {
     let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
     let story: serde_json::Value =
         serde_json::from_str(&header.metadata().as_ref().unwrap()[Meta::KEY]).unwrap();
-    assert_eq!((&story["epoch"], &story["step"]), (&1.into(), &2.into()));
+    assert_eq!((&story["epoch"], &story["samples"]), (&1.into(), &2.into()));
     // The same again is the same file.
     store.save(&tensors, &meta(1, 2, None), false).unwrap();
     assert_eq!(fs::read(store.last()).unwrap(), bytes);
@@ -190,8 +190,8 @@ fn the_next_good_one_is_found() {
     store.save(&few(), &meta(3, 1, None), false).unwrap();
     let found = |pick| {
         let (path, checkpoint, notes) = find(dir.path(), pick).unwrap();
-        let Position { epoch, step } = checkpoint.meta.position;
-        (path.file_name().unwrap().to_str().unwrap().to_string(), (epoch, step), notes)
+        let Position { epoch, samples } = checkpoint.meta.position;
+        (path.file_name().unwrap().to_str().unwrap().to_string(), (epoch, samples), notes)
     };
     let damage = |name: &str| {
         let path: PathBuf = dir.path().join(name);
@@ -221,22 +221,65 @@ fn the_next_good_one_is_found() {
 fn what_changes_the_weights_is_told() {
     let before = meta(0, 0, None).conditions;
     let mut now = before.clone();
-    let within = Position { epoch: 1, step: 2 };
-    assert!(now.compare(&before, within).unwrap().is_empty());
-    (now.torch_threads, now.processor) = (4, "another".into());
-    let notes = now.compare(&before, within).unwrap();
+    assert!(now.compare(&before).is_empty());
+    (now.batch_size, now.torch_threads, now.processor) = (16, 4, "another".into());
     assert_eq!(
-        notes,
-        ["threads of libtorch: 2 before, 4 now", "processor: one before, another now"]
+        now.compare(&before),
+        [
+            "batch size: 8 before, 16 now",
+            "threads of libtorch: 2 before, 4 now",
+            "processor: one before, another now"
+        ]
     );
-    // Where an epoch's batches are others, its middle means nothing.
-    now.batch_size = 16;
-    let error = now.compare(&before, within).unwrap_err().to_string();
-    assert!(error.contains("batch size 8, and this run has 16"), "{error}");
-    let end = Position { epoch: 1, step: 0 };
-    assert_eq!(now.compare(&before, end).unwrap().len(), 3);
-    // The pipeline now leaves out the last batch.
-    let fewer = Conditions { steps: before.steps - 1, ..before.clone() };
-    let error = fewer.compare(&before, within).unwrap_err().to_string();
-    assert!(error.contains("batches an epoch 4, and this run has 3"), "{error}");
+}
+
+#[test]
+fn other_samples_are_named() {
+    let before = meta(0, 0, None).conditions.identities.unwrap();
+    assert!(before.differences(&before).is_empty());
+    let with = |change: fn(&mut Identities)| {
+        let mut now = before;
+        change(&mut now);
+        now.differences(&before)
+    };
+    assert_eq!(with(|now| now.train.pipeline += 1), ["pipeline (--pipeline)"]);
+    assert_eq!(with(|now| now.train.data = 0), ["list of samples (--data, --limit-train)"]);
+    assert_eq!(with(|now| now.train.seed += 1), ["seed (--seed)"]);
+    let valid = |change: fn(&mut Identity)| {
+        let mut now = before;
+        change(now.valid.as_mut().unwrap());
+        now.differences(&before)
+    };
+    assert_eq!(valid(|now| now.pipeline += 1), ["validation pipeline (--valid-pipeline)"]);
+    assert_eq!(valid(|now| now.data += 1), ["list of validation samples (--data, --limit-valid)"]);
+    // Its seed goes with that of training, and to begin or end validating is no contradiction.
+    assert!(valid(|now| now.seed += 1).is_empty());
+    assert!(with(|now| now.valid = None).is_empty());
+    assert_eq!(with(|now| now.train = now.valid.unwrap()).len(), 3);
+}
+
+/// From before positions counted samples and files said which samples they are of.
+#[test]
+fn an_older_checkpoint_is_read() {
+    let mut story = serde_json::to_value(meta(1, 24, None)).unwrap();
+    story["checksum"] = "0000000000000000".into();
+    story["conditions"].as_object_mut().unwrap().remove("identities").unwrap();
+    story.as_object_mut().unwrap().remove("samples").unwrap();
+    story["step"] = 3.into();
+
+    let none = Vec::<(String, safetensors::tensor::TensorView<'_>)>::new();
+    let story = [(Meta::KEY.to_string(), story.to_string())].into();
+    let mut bytes = safetensors::serialize(none, Some(story)).unwrap();
+    let sum = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&bytes));
+    let label = r#"\"checksum\":\""#;
+    let place = memchr::memmem::find(&bytes, label.as_bytes()).unwrap() + label.len();
+    bytes[place..][..sum.len()].copy_from_slice(sum.as_bytes());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("older.safetensors");
+    fs::write(&path, bytes).unwrap();
+
+    let Meta { position, conditions, .. } = Checkpoint::read(&path).unwrap().meta;
+    assert_eq!(position, Position { epoch: 1, samples: 24 });
+    assert_eq!((conditions.identities, conditions.batch_size), (None, 8));
+    assert_eq!(Meta::peek(&path).unwrap().position, position);
 }

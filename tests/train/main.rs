@@ -27,13 +27,13 @@ mod train;
 mod weights;
 
 use crate::train::batch::Samples;
-use crate::train::checkpoint::{Conditions, Meta, Model};
+use crate::train::checkpoint::{Conditions, Identities, Meta, Model};
 use crate::train::freeze::Unfreeze;
 use crate::train::learner::{Learner, Recipe};
 use crate::train::precision::Precision;
 use crate::train::resnet::{ResNet18, Stem};
 use crate::train::schedule::{Kind as RateKind, Plan, Scheduler};
-use forebay::loader::Position;
+use forebay::loader::{Identity, Position};
 use forebay::{error, letters, loader, stats, tensor};
 use std::sync::{Mutex, MutexGuard};
 use tch::nn::VarStore;
@@ -89,11 +89,11 @@ fn learner(stem: Stem, classes: i64) -> Learner {
     Learner::new(network(stem, classes), recipe(), None, Device::Cpu).unwrap().0
 }
 
-/// The story of a run after `epoch` epochs and `step` batches, rated `score`.
-fn meta(epoch: u32, step: usize, score: Option<f64>) -> Meta {
+/// The story of a run after `epoch` epochs and `samples` samples, rated `score`.
+fn meta(epoch: u32, samples: u64, score: Option<f64>) -> Meta {
     Meta {
         version: "0".into(),
-        position: Position { epoch, step },
+        position: Position { epoch, samples },
         global_step: 12,
         model: Model {
             stem: Stem::Imagenet,
@@ -102,11 +102,11 @@ fn meta(epoch: u32, step: usize, score: Option<f64>) -> Meta {
             lora: None,
         },
         conditions: Conditions {
-            seed: 3,
+            identities: Some(Identities {
+                train: Identity { pipeline: 1, data: u64::MAX, seed: 3 },
+                valid: Some(Identity { pipeline: 4, data: 5, seed: 6 }),
+            }),
             batch_size: 8,
-            steps: 4,
-            samples: 32,
-            data: "0".into(),
             torch_threads: 2,
             processor: "one".into(),
         },

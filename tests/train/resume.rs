@@ -1,9 +1,11 @@
 //! Runs that were ended and go on: the same weights to the bit as of one that was left alone.
 
 use crate::program::{command, complaint, good, last, run, same, shapes, told};
-use crate::train::checkpoint::{Checkpoint, Tensors};
+use crate::train::checkpoint::{Checkpoint, Store, Tensors};
+use crate::train::metric::Mode;
 use forebay::loader::Position;
 use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{BufRead, BufReader};
@@ -128,7 +130,7 @@ fn an_interrupted_validation_comes_first_when_the_run_goes_on() {
     let (meta, _) = last(&data.path().join("stopped"));
     let stdout = good(run(&data, "--resume last --out stopped"));
     if meta.position.epoch == 0 {
-        assert_eq!(meta.position.step, 3);
+        assert_eq!(meta.position.samples, 24);
         let scores = |text: &str| {
             let line = text.lines().find(|line| line.starts_with("epoch 1/1")).unwrap();
             ["train_loss", "valid_loss", "valid_acc"].map(|key| told(line, key).to_string())
@@ -178,4 +180,104 @@ fn what_cannot_go_on_is_told() {
     assert!(line.contains("no run in runs/resnet18 to go on with"), "{line}");
     let (_, line) = complaint(run(&data, "--resume best --out none"));
     assert!(line.contains("none/checkpoints: cannot read"), "{line}");
+}
+
+/// What a run's samples follow from, each thing by itself: refused with its name and without a trace,
+/// and told where it is forced. What only decides how they are made may change.
+#[test]
+fn other_samples_are_refused() {
+    let data = shapes(24, 4);
+    let settings =
+        "--batch-size 8 --torch-threads 1 --epochs 2 --save-top-k 2 --no-sanity --seed 5";
+    good(run(&data, &format!("{settings} --out run")));
+    let checkpoints = data.path().join("run/checkpoints");
+    let mut files = checkpoints.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let first = files.find(|path| path.to_str().unwrap().contains("epoch=1-")).unwrap();
+    let resume = format!("--resume {} --out run", first.display());
+    let text = |name: &str| fs::read_to_string(data.path().join(name)).unwrap();
+    let write = |name: &str, text: String| fs::write(data.path().join(name), text).unwrap();
+
+    let pipeline = include_str!("../../pipelines/cifar10-train.toml");
+    write("split.toml", pipeline.replace("\"mixed\"", "\"mixed\"\nsplit = 900"));
+    let list = text("train/labels.txt");
+    let names = || checkpoints.read_dir().unwrap().map(|entry| entry.unwrap().file_name());
+    let before = (text("run/metrics.csv"), names().collect::<BTreeSet<_>>());
+    for (args, what) in [
+        ("--pipeline split.toml", "pipeline (--pipeline);"),
+        ("--limit-train 23", "list of samples (--data, --limit-train);"),
+        ("--seed 6", "seed (--seed);"),
+        ("--limit-valid 3", "list of validation samples (--data, --limit-valid);"),
+        ("--seed 6 --limit-train 23", "list of samples (--data, --limit-train) and another seed"),
+    ] {
+        let (status, line) = complaint(run(&data, &format!("{resume} {args}")));
+        let expected = format!("the run began with another {what}");
+        assert!(status == Some(1) && line.contains(&expected), "{args}: {line}");
+        assert!(line.contains("--force-resume"), "{line}");
+    }
+    // One label, and one name.
+    let other = list.replacen("0.jpg 0", "0.jpg 1", 1);
+    for other in [other, list.replacen("0.jpg", "./0.jpg", 1)] {
+        assert_ne!(other, list);
+        write("train/labels.txt", other);
+        let (_, line) = complaint(run(&data, &resume));
+        assert!(line.contains("another list of samples"), "{line}");
+    }
+    write("train/labels.txt", list.clone());
+    assert_eq!((text("run/metrics.csv"), names().collect()), before);
+
+    // The same by another name, on other threads, in other batches.
+    write("same.toml", format!("# A copy.\n{pipeline}"));
+    let args = "--pipeline same.toml --threads 3 --batch-size 6 --out same";
+    let output = run(&data, &format!("{resume} {args}"));
+    let told = String::from_utf8(output.stderr.clone()).unwrap();
+    good(output);
+    assert!(told.contains("batch size: 8 before, 6 now") && !told.contains("began"), "{told}");
+
+    let args = "--force-resume --seed 6 --limit-valid 3 --out forced";
+    let output = run(&data, &format!("{resume} {args}"));
+    let told = String::from_utf8(output.stderr.clone()).unwrap();
+    good(output);
+    let expected = "--force-resume: the run began with another seed (--seed) and another list of \
+                    validation samples";
+    assert!(told.contains(expected), "{told}");
+    let identities = last(&data.path().join("forced")).0.conditions.identities.unwrap();
+    assert_eq!(identities.train.seed, 6);
+    assert_eq!(complaint(run(&data, "--force-resume")).0, Some(2));
+
+    // What does not say whose it is goes on with whatever there is.
+    let (mut meta, tensors) = last(&data.path().join("run"));
+    meta.conditions.identities = None;
+    let mut store = Store::open(&data.path().join("old/checkpoints"), Mode::Max, 1, false).unwrap();
+    store.save(&tensors, &meta, false).unwrap();
+    drop(store);
+    let output = run(&data, "--resume last --out old --epochs 3 --seed 6");
+    let told = String::from_utf8(output.stderr.clone()).unwrap();
+    good(output);
+    assert!(told.contains("does not say which pipeline, samples and seed it is of"), "{told}");
+}
+
+/// The samples that follow within the epoch are the same ones whatever the batch size: which they are
+/// shows in the sum of the losses of a network that learns nothing.
+#[test]
+fn an_epoch_goes_on_in_other_batches() {
+    let data = shapes(53, 11);
+    let frozen = "--lr 0 --freeze-norm --unfreeze last --torch-threads 1 --seed 5 --log-every 1 \
+                  --no-sanity --save-every 1";
+    let alone = good(run(&data, &format!("{frozen} --batch-size 8 --out alone")));
+    kill_at(
+        data.path(),
+        &format!("{frozen} --batch-size 8 --out killed"),
+        "1/1 training 1/7",
+        Signal::KILL,
+    );
+    let position = last_position(&data.path().join("killed/checkpoints")).unwrap();
+    assert!(position.samples >= 8 && position.samples.is_multiple_of(8), "{position:?}");
+    let output = run(&data, "--resume last --out killed --batch-size 5");
+    let stderr = String::from_utf8(output.stderr.clone()).unwrap();
+    let stdout = good(output);
+    assert!(stderr.contains("batch size: 8 before, 5 now"), "{stderr}");
+    let steps = 53_u64.div_ceil(5);
+    assert!(stderr.contains(&format!("training {steps}/{steps}")), "{stderr}");
+    let loss = |text: &str| told(text.lines().next().unwrap(), "train_loss");
+    assert!((loss(&stdout) - loss(&alone)).abs() < 2e-4, "{stdout} {alone}");
 }

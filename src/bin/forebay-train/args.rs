@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// --name
     #[arg(long, value_name = "FILE|last|best")]
     pub(crate) resume: Option<String>,
+    /// Go on though the pipeline, the list of samples or the seed is another than the checkpoint's
+    #[arg(long, requires = "resume")]
+    pub(crate) force_resume: bool,
 
     #[command(flatten)]
     pub(crate) data: DataArgs,

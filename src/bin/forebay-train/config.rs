@@ -13,7 +13,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Flags that say where settings come from or what to do with them: no settings.
-const NOT_SETTINGS: &[&str] = &["preset", "config", "print-config", "resume", "help", "version"];
+const NOT_SETTINGS: &[&str] =
+    &["preset", "config", "print-config", "resume", "force-resume", "help", "version"];
 /// The key of a file that starts from a recipe.
 const PRESET: &str = "preset";
 /// Settings that name a file or directory; a copy of the settings holds them from the root on.
@@ -163,7 +164,9 @@ const HARMLESS: &[&str] = &[
     "data",
     "batch_size",
     "pipeline",
+    "valid_pipeline",
     "limit_train",
+    "limit_valid",
     "threads",
     "follow_links",
     "max_bad",

@@ -7,15 +7,13 @@ use crate::train::run::Data;
 use anyhow::{Context, Result, bail};
 use forebay::device::Choice;
 use forebay::error::Error;
-use forebay::graph::file;
 use forebay::graph::spec::{ReaderKind, Spec};
 use forebay::loader::{self, Deliver, Loader};
 use forebay::policy::OnError;
 use std::path::{Path, PathBuf};
 
-/// Opens the training samples and, where there are any, those to validate on; also says what the
-/// first go through.
-pub(crate) fn open(args: &Args, device: Choice) -> Result<(Data, String)> {
+/// Opens the training samples and, where there are any, those to validate on.
+pub(crate) fn open(args: &Args, device: Choice) -> Result<Data> {
     let Some(root) = &args.data.data else { bail!("--data DIR is missing") };
     let entries = root.read_dir();
     drop(entries.map_err(|e| Error::io("read the directory", root, e)).context("--data")?);
@@ -38,7 +36,6 @@ pub(crate) fn open(args: &Args, device: Choice) -> Result<(Data, String)> {
     let quiet = args.run.quiet;
     let spec = fitting(&args.data.pipeline, &dir)?;
     let train = load(&spec, &args.data.pipeline, &dir, &options(args.data.limit_train), quiet)?;
-    let pipeline = file::print(&spec);
 
     let named = args.data.valid_pipeline.as_deref();
     let dir = split("valid").or_else(|| named.map(|_| root.clone()));
@@ -64,7 +61,7 @@ pub(crate) fn open(args: &Args, device: Choice) -> Result<(Data, String)> {
         }
         Some(_) => {}
     }
-    Ok((Data { train, valid }, pipeline))
+    Ok(Data { train, valid })
 }
 
 /// The pipeline `name` for the samples in `dir`. A built-in one reads a list; where there is none, but

@@ -18,7 +18,7 @@ use crate::train::learner::Recipe;
 use crate::train::metric::Mode;
 use crate::train::optimizer::{self, Algorithm};
 use crate::train::resnet::Stem;
-use crate::train::run::{self, run};
+use crate::train::run::{self, Data, run};
 use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Command, FromArgMatches};
 use std::ffi::OsString;
@@ -77,7 +77,7 @@ fn settings(
 
 fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict> {
     let place = place::open(args.run.device, args.run.tf32)?;
-    let (mut data, pipeline) = data::open(args, place.loader)?;
+    let mut data = data::open(args, place.loader)?;
     if args.model.lora.is_some() && !matches!(args.model.unfreeze, UnfreezeName::Full) {
         bail!("--lora trains adapters in place of all weights: leave out --unfreeze");
     }
@@ -90,14 +90,12 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
         (Some(path), None) => Some(network::weights(path)?),
         _ => None,
     };
-    let mut changes = match &resume {
-        Some(resume) => {
-            let before = &resume.checkpoint.meta.config;
-            let changes = config::compare(before, settings)?.into_iter();
-            changes.map(|it| format!("the run goes on otherwise than it began: {it}")).collect()
-        }
-        None => Vec::new(),
-    };
+    let mut changes = Vec::new();
+    if let Some(resume) = &resume {
+        changes.extend(other_samples(resume, &data, args.force_resume)?);
+        let others = config::compare(&resume.checkpoint.meta.config, settings)?.into_iter();
+        changes.extend(others.map(|it| format!("the run goes on otherwise than it began: {it}")));
+    }
     let run_dir = match args.run.dev_run {
         Some(_) => None,
         None => Some(directory(args, resume.as_ref())?),
@@ -154,7 +152,6 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
             .or(resume.as_ref().map(|resume| resume.checkpoint.meta.conditions.torch_threads)),
         sanity: !args.run.no_sanity,
         repeat_batch: args.data.repeat_batch,
-        pipeline,
         config: settings.to_string(),
     };
     let mut recorder = None;
@@ -208,6 +205,26 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
         }
     }
     Ok(if summary.stopped.is_none() { Verdict::Done } else { Verdict::Part })
+}
+
+/// Refuses to go on from a checkpoint with other samples than it was made with, unless `forced`; then
+/// gives what to tell.
+fn other_samples(resume: &Resume, data: &Data, forced: bool) -> Result<Option<String>> {
+    let path = resume.path.display();
+    let Some(before) = &resume.checkpoint.meta.conditions.identities else {
+        return Ok(Some(format!(
+            "{path} does not say which pipeline, samples and seed it is of: these are taken for them"
+        )));
+    };
+    let differences = data.identities().differences(before);
+    if differences.is_empty() {
+        return Ok(None);
+    }
+    let what = format!("the run began with another {}", differences.join(" and another "));
+    if !forced {
+        bail!("{path}: {what}; give the same again, or --force-resume to go on with this");
+    }
+    Ok(Some(format!("--force-resume: {what}, and goes on with this")))
 }
 
 /// What a step does.

@@ -4,8 +4,10 @@
 //! under names with a `/`. The rest is JSON in the file's metadata ([`Meta`]). A file appears whole or
 //! not at all, and a checksum over all of it tells a file that a disk or a copy damaged.
 
+mod conditions;
 mod store;
 
+pub use conditions::{Conditions, Identities};
 pub use store::{Pick, Store, find};
 
 use super::early_stop;
@@ -34,8 +36,8 @@ pub type Tensors = BTreeMap<String, Tensor>;
 pub struct Meta {
     /// The version of forebay that wrote it.
     pub version: String,
-    /// Where the loader stood: epochs finished, and batches delivered of the next one. As many as
-    /// an epoch has: its training is done and its validation is not.
+    /// Where the loader stood: epochs finished, and how far the next one's order is done with. To its
+    /// end: its training is done and its validation is not.
     #[serde(flatten)]
     pub position: Position,
     /// Steps of the optimiser, those that a mask left without effect among them.
@@ -107,73 +109,6 @@ impl fmt::Display for Model {
     }
 }
 
-/// What the last bits of a run's weights follow from, beside its settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Conditions {
-    /// The seed of weights, order and draws.
-    pub seed: u64,
-    /// Samples a batch.
-    pub batch_size: usize,
-    /// Batches an epoch.
-    pub steps: usize,
-    /// Training samples.
-    pub samples: u64,
-    /// xxh3 of the samples' names and labels and of their pipeline, in hexadecimal.
-    pub data: String,
-    /// Threads of libtorch on the CPU.
-    pub torch_threads: i32,
-    /// What computes: the kind of processor, or the GPU.
-    pub processor: String,
-}
-
-impl Conditions {
-    /// What a run that goes on under `self` computes otherwise than one under `before`, a line each.
-    ///
-    /// # Errors
-    /// Where a position within an epoch of `before` means nothing here.
-    pub fn compare(&self, before: &Conditions, position: Position) -> Result<Vec<String>> {
-        let within = position.step > 0;
-        let mut notes = Vec::new();
-        let mut note = |what: &str, before: &dyn std::fmt::Display, now: &dyn std::fmt::Display| {
-            notes.push(format!("{what}: {before} before, {now} now"));
-        };
-        let order = [
-            ("seed", before.seed, self.seed),
-            ("batch size", before.batch_size as u64, self.batch_size as u64),
-            ("training samples", before.samples, self.samples),
-        ];
-        // Where those are the same, the pipeline leaves out or fills the last batch, and did not before.
-        let steps = ("batches an epoch", before.steps as u64, self.steps as u64);
-        let order = match order.iter().all(|(_, before, now)| before == now) {
-            true => vec![steps],
-            false => order.to_vec(),
-        };
-        for (what, before, now) in order {
-            if before != now && within {
-                let text = format!(
-                    "the checkpoint stands at batch {} of an epoch with {what} {before}, and this \
-                     run has {now}; resume with the same, or from the end of an epoch",
-                    position.step
-                );
-                return Err(Error::new(ErrorKind::Data, text));
-            }
-            if before != now {
-                note(what, &before, &now);
-            }
-        }
-        if self.samples == before.samples && self.data != before.data {
-            note("the samples or their pipeline", &before.data, &self.data);
-        }
-        if self.torch_threads != before.torch_threads {
-            note("threads of libtorch", &before.torch_threads, &self.torch_threads);
-        }
-        if self.processor != before.processor {
-            note("processor", &before.processor, &self.processor);
-        }
-        Ok(notes)
-    }
-}
-
 impl Meta {
     /// The name of the entry in the file's metadata.
     pub const KEY: &'static str = "forebay";
@@ -190,7 +125,18 @@ impl Meta {
         let mut header = Vec::new();
         file.take(u64::from_le_bytes(length).min(MOST)).read_to_end(&mut header).ok()?;
         let header: serde_json::Value = serde_json::from_slice(&header).ok()?;
-        serde_json::from_str(header["__metadata__"][Self::KEY].as_str()?).ok()
+        Self::parse(header["__metadata__"][Self::KEY].as_str()?).ok()
+    }
+
+    fn parse(story: &str) -> serde_json::Result<Self> {
+        let mut story: serde_json::Value = serde_json::from_str(story)?;
+        // Files from before positions were counted in samples.
+        let size = story["conditions"]["batch_size"].as_u64();
+        if let (Some(step), Some(size), None) = (story["step"].as_u64(), size, story.get("samples"))
+        {
+            story["samples"] = step.saturating_mul(size).into();
+        }
+        serde_json::from_value(story)
     }
 }
 
@@ -249,7 +195,7 @@ impl Checkpoint {
             let text = "a safetensors file, but no checkpoint of forebay; --weights reads it";
             Error::new(ErrorKind::Data, text)
         })?;
-        let meta: Meta = serde_json::from_str(story)
+        let meta = Meta::parse(story)
             .map_err(|e| damaged(&format_args!("its story is not this version's ({e})")))?;
         let header = header.saturating_add(8).min(bytes.len());
         let place = checksum_place(&bytes[..header]).ok_or_else(|| damaged(&"no checksum"))?;
@@ -277,7 +223,7 @@ fn serialize(tensors: &Tensors, meta: &Meta) -> Result<Vec<u8>> {
     let meta = Meta { checksum: NO_SUM.to_string(), ..meta.clone() };
     let meta = serde_json::to_string(&meta).map_err(format)?;
     // JSON has no infinities: better no checkpoint now than one that cannot be read.
-    serde_json::from_str::<Meta>(&meta).map_err(format)?;
+    Meta::parse(&meta).map_err(format)?;
     let mut bytes = safe::write(tensors.iter(), (Meta::KEY, &meta))?;
     let sum = format!("{:016x}", xxh3_64(&bytes));
     let place = checksum_place(&bytes).expect("the story ends in its checksum");
