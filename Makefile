@@ -86,8 +86,8 @@ compare-python: build ## a ResNet-18 trained here and in Python, in turn: 3 epoc
 	@data=$$(build/data.sh) && $(PYTHON)/bin/python benches/train/compare.py "$$data" \
 		"benches/results/$$(date +%F)-train" $(COMPARE)
 
-test-kill: setup ## a run killed without warning at random moments, and resumed: KILLS=10
-	@FOREBAY_KILLS=$(KILLS) cargo test $(CARGO_FLAGS) --test train killed_at_random_moments -- --nocapture
+test-kill: setup ## a run killed without warning, also within a checkpoint, and resumed: KILLS=10
+	@FOREBAY_KILLS=$(KILLS) cargo test $(CARGO_FLAGS) --test train a_run_killed -- --nocapture
 
 bench: build ## images a second, beside a plain CPU pipeline in the same process
 	@data=$$(build/data.sh) && target/release/forebay bench --data "$$data" --baseline

@@ -35,7 +35,7 @@ fn bench(bencher: Bencher, text: &str, cpu: Cpu, side: u32) {
     let spec = file::parse(text).unwrap();
     let program = Program::with(Plan::compile(&spec, ops::ALL).unwrap(), cpu);
     let mut pixels = Pixels::new();
-    for (k, byte) in pixels.reset(side, side).iter_mut().enumerate() {
+    for (k, byte) in pixels.reset(side, side).unwrap().iter_mut().enumerate() {
         *byte = ((k * 40503) >> 7) as u8;
     }
     let mut scratch = Scratch::default();
@@ -44,7 +44,8 @@ fn bench(bencher: Bencher, text: &str, cpu: Cpu, side: u32) {
     bencher.bench_local(|| {
         id += 1;
         program.resolve(&mut scratch, 42, 0, id, side, side).unwrap();
-        program.run(&mut scratch, &pixels, &mut [bytemuck::cast_slice_mut(&mut out)]);
+        let place = bytemuck::cast_slice_mut(&mut out);
+        program.run(&mut scratch, &pixels, &mut [place]).unwrap();
     });
 }
 

@@ -5,6 +5,7 @@ pub mod decoder;
 pub mod device;
 pub mod error;
 pub mod executor;
+pub mod file;
 pub mod graph;
 pub mod letters;
 pub mod loader;

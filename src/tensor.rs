@@ -1,5 +1,6 @@
 //! Shapes, element types and the byte buffers that batches live in.
 
+use crate::error::{Error, ErrorKind, Result};
 use std::fmt;
 
 /// Element type of an image or a batch.
@@ -95,12 +96,22 @@ impl Buffer {
     }
 
     /// Sets the length, zero-filling only bytes never handed out before.
-    pub fn resize(&mut self, len: usize) {
+    ///
+    /// # Errors
+    /// Where there is no memory for it; the buffer is as it was.
+    pub fn resize(&mut self, len: usize) -> Result<()> {
         let blocks = len.div_ceil(64);
-        if blocks > self.blocks.len() {
+        if let Some(more) = blocks.checked_sub(self.blocks.len()) {
+            // With room to grow further; where there is not so much, just what is needed.
+            let reserved = self.blocks.try_reserve(more);
+            let reserved = reserved.or_else(|_| self.blocks.try_reserve_exact(more));
+            reserved.map_err(|_| {
+                Error::new(ErrorKind::Limit, format!("out of memory for {len} bytes"))
+            })?;
             self.blocks.resize(blocks, Block([0; 64]));
         }
         self.len = len;
+        Ok(())
     }
 
     /// Shortens to `len` bytes, where there are more.

@@ -193,7 +193,7 @@ fn cifar10() {
 
     let missing = fault(Cifar10::open(&data, true));
     assert!(
-        missing.ends_with("data_batch_1.bin: cannot open: no such file or directory"),
+        missing.ends_with("data_batch_1.bin: cannot read: no such file or directory"),
         "{missing}"
     );
     file.write_all_at(&[10], 3073 * 17).unwrap();

@@ -99,7 +99,7 @@ fn pictures(side: u32) -> Result<Pictures> {
     let side = shapes.side() as usize;
     let mut rgb = vec![0; side * side * 3];
     let encode = |index| -> Result<Vec<u8>> {
-        shapes.image(index, &mut rgb);
+        shapes.image(index, &mut rgb)?;
         let image = turbojpeg::Image {
             pixels: &rgb[..],
             width: side,

@@ -1,7 +1,10 @@
 //! `forebay export`: data sets as directories of JPEG files.
 
+use super::Verdict;
+use super::interrupt::Interrupt;
 use super::progress::Progress;
-use anyhow::{Result, bail};
+use super::status;
+use anyhow::Result;
 use clap::{Subcommand, ValueEnum, value_parser};
 use forebay::dataset::Source;
 use forebay::dataset::export::{Jpeg, Subsampling, export};
@@ -9,8 +12,6 @@ use forebay::dataset::shapes::{Part, Shapes};
 use forebay::reader::cifar10::Cifar10;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -77,7 +78,7 @@ enum Density {
 }
 
 /// Writes both parts; a part that is there already costs a comparison.
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &Args) -> Result<Verdict> {
     match &args.what {
         What::Cifar10 { from, target, quality } => {
             // Both are checked before anything is written.
@@ -92,28 +93,29 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Target {
-    fn write(&self, train: &dyn Source, valid: &dyn Source, quality: u8) -> Result<()> {
+    fn write(&self, train: &dyn Source, valid: &dyn Source, quality: u8) -> Result<Verdict> {
         let subsampling = match self.subsampling {
             Density::S420 => Subsampling::S420,
             Density::S422 => Subsampling::S422,
             Density::S444 => Subsampling::S444,
         };
         let jpeg = Jpeg { quality, subsampling };
-        let stop = Arc::new(AtomicBool::new(false));
-        let on_interrupt = Arc::clone(&stop);
-        ctrlc::set_handler(move || on_interrupt.store(true, Ordering::Relaxed))?;
+        let interrupt = Interrupt::catch(|| {})?;
         for (name, doing, source) in
             [("train", "writing train", train), ("valid", "writing valid", valid)]
         {
             let (dir, total) = (self.to.join(name), source.len());
             let progress = Progress::new(doing, total);
-            let report = export(source, &dir, jpeg, &|n| progress.add(n), &stop);
+            let report = export(source, &dir, jpeg, &|n| progress.add(n), interrupt.stop());
             drop(progress);
             let report = report?;
             let (written, kept) = (report.written, report.kept);
             if !report.complete {
                 let done = written + kept;
-                bail!("stopped at {done} of {total} {name} images; run it again to go on");
+                let text =
+                    format!("stopped at {done} of {total} {name} images; run it again to go on");
+                status::report(&text);
+                return Ok(Verdict::Interrupted(interrupt.status()));
             }
             let dir = dir.display();
             let mut out = std::io::stdout().lock();
@@ -123,6 +125,6 @@ impl Target {
                 _ => writeln!(out, "{dir}: {written} images written, {kept} there already")?,
             }
         }
-        Ok(())
+        Ok(Verdict::Good)
     }
 }

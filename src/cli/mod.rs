@@ -1,7 +1,7 @@
 //! The command line: the only place that prints.
 //!
 //! Each command is a module with its arguments and `run`. Results go to stdout, everything else to
-//! stderr. Exit status: 0 done, 1 failed, 2 wrong usage.
+//! stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 128 + n ended by signal n.
 
 mod baseline;
 mod bench;
@@ -14,6 +14,7 @@ mod dump;
 mod explain;
 mod export;
 mod faults;
+mod interrupt;
 mod npy;
 mod open;
 mod paths;
@@ -83,10 +84,13 @@ struct Handed {
     args: Vec<OsString>,
 }
 
-/// A command's end where nothing went wrong: `check` may have found faults.
+/// A command's end where nothing went wrong.
 enum Verdict {
     Good,
+    /// `check` found faults.
     Bad,
+    /// A signal came before all was done: the exit status that tells which.
+    Interrupted(u8),
 }
 
 /// Parses the arguments, runs the command, and turns its end into an exit status.
@@ -97,7 +101,7 @@ pub(crate) fn main() -> ExitCode {
     };
     let result = match cli.command {
         Command::Doctor(args) => doctor::run(&args).map(|()| Verdict::Good),
-        Command::Export(args) => export::run(&args).map(|()| Verdict::Good),
+        Command::Export(args) => export::run(&args),
         Command::Train(handed) => train::exec("train", handed.args),
         Command::Eval(handed) => train::exec("eval", handed.args),
         Command::Predict(handed) => train::exec("predict", handed.args),
@@ -113,6 +117,7 @@ pub(crate) fn main() -> ExitCode {
     match result {
         Ok(Verdict::Good) => ExitCode::SUCCESS,
         Ok(Verdict::Bad) => ExitCode::FAILURE,
+        Ok(Verdict::Interrupted(status)) => ExitCode::from(status),
         // Whoever read our output has seen enough (`forebay explain … | head`).
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

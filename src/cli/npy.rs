@@ -1,8 +1,8 @@
 //! NumPy's array files, version 1.0.
 
-use forebay::error::{Error, Result};
+use forebay::error::Result;
+use forebay::file;
 use forebay::tensor::TensorView;
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
@@ -13,9 +13,8 @@ pub(crate) fn write(path: &Path, array: TensorView<'_>) -> Result<()> {
 
 /// The same for a type that tensors do not have, by NumPy's descriptor.
 pub(crate) fn write_bytes(path: &Path, descr: &str, shape: &[usize], bytes: &[u8]) -> Result<()> {
-    let mut file = File::create(path).map_err(|e| Error::io("create", path, e))?;
     let parts = [&header(descr, shape), bytes];
-    parts.iter().try_for_each(|p| file.write_all(p)).map_err(|e| Error::io("write", path, e))
+    file::put(path, |file| parts.iter().try_for_each(|part| file.write_all(part)))
 }
 
 /// Magic, version, length and description, padded so that the elements start on a 64-byte boundary

@@ -4,7 +4,6 @@ use super::counts;
 use super::open::{SourceArgs, report};
 use super::sheet::{self, Row};
 use anyhow::Result;
-use forebay::error::Error;
 use forebay::graph::plan::Plan;
 use forebay::graph::program::{FLAG_IMAGE, NO_GUARD, Op, STEP_POINT};
 use forebay::graph::spec::{Output, Spec};
@@ -12,7 +11,7 @@ use forebay::loader::Options;
 use forebay::ops;
 use forebay::policy::OnError;
 use forebay::tensor::{DType, Layout, TensorView};
-use image::{ImageError, Rgb, RgbImage};
+use image::{Rgb, RgbImage};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
@@ -91,10 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .chain(epochs.map(|epoch| format!("epoch {epoch}")))
         .collect();
     let sheet = sheet::draw(&columns, &rows);
-    sheet.save(&args.out).map_err(|error| match error {
-        ImageError::IoError(error) => anyhow::Error::new(Error::io("write", &args.out, error)),
-        other => anyhow::anyhow!("{}: {other}", args.out.display()),
-    })?;
+    sheet::save(&sheet, &args.out)?;
     let (path, rows) = (args.out.display(), counts(rows.len() as u64, "sample", "samples"));
     writeln!(stdout(), "{path}: {rows} in {} columns{how}", columns.len())?;
     Ok(())

@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use std::fmt;
+use std::io::{self, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -40,7 +41,9 @@ impl Progress {
             && last.elapsed() >= INTERVAL
         {
             *last = Instant::now();
-            eprintln!("{} {} of {}", self.doing, self.bar.position(), self.total);
+            // It is no fault that nobody reads this.
+            let _ =
+                writeln!(io::stderr(), "{} {} of {}", self.doing, self.bar.position(), self.total);
         }
     }
 }

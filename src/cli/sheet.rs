@@ -1,9 +1,13 @@
 //! Sheets: grids of pictures with words above the columns and beside the rows, or below each.
 //! Shared by both programs.
 
+use anyhow::{Result, anyhow};
+use forebay::file;
 use forebay::letters::{LETTER, width_of, write};
 use image::imageops::{self, FilterType};
-use image::{Rgb, RgbImage};
+use image::{ImageFormat, Rgb, RgbImage};
+use std::io::{Cursor, Write};
+use std::path::Path;
 
 /// Pictures smaller than this are blown up, in whole steps so that pixels stay square.
 const SMALL: u32 = 96;
@@ -112,6 +116,15 @@ fn for_view(picture: &RgbImage) -> RgbImage {
     }
     let times = SMALL.div_ceil(longest);
     imageops::resize(picture, width * times, height * times, FilterType::Nearest)
+}
+
+/// Puts `picture` at `path`, in the format that the extension names.
+pub(crate) fn save(picture: &RgbImage, path: &Path) -> Result<()> {
+    let mut bytes = Cursor::new(Vec::new());
+    ImageFormat::from_path(path)
+        .and_then(|format| picture.write_to(&mut bytes, format))
+        .map_err(|e| anyhow!("{}: {e}", path.display()))?;
+    Ok(file::put(path, |file| file.write_all(bytes.get_ref()))?)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! How a program ends: what it says on stderr and its exit status. Shared by both programs.
 
 use clap::error::ErrorKind;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Help and version go out as they are; a mistake becomes one line like every other error.
@@ -26,5 +27,7 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 
 /// Prints an error as one line.
 pub(crate) fn report(message: &str) {
-    eprintln!("forebay: error: {}", message.split_whitespace().collect::<Vec<_>>().join(" "));
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    // Nobody may be left to tell; the exit status does.
+    let _ = writeln!(io::stderr(), "forebay: error: {line}");
 }

@@ -77,7 +77,7 @@ pub fn export(
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            source.image(index, &mut encoder.rgb);
+            source.image(index, &mut encoder.rgb)?;
             if target.update(&format!("{index}.jpg"), encoder.encode()?, &mut found)? {
                 written.fetch_add(1, Ordering::Relaxed);
             }

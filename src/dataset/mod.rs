@@ -5,6 +5,8 @@ pub mod cifar10;
 pub mod export;
 pub mod shapes;
 
+use crate::error::Result;
+
 /// Labelled images of one size, made or found one at a time, from any thread.
 pub trait Source: Sync {
     /// Number of images.
@@ -24,6 +26,7 @@ pub trait Source: Sync {
     /// The label of image `index`, below the number of classes.
     fn label(&self, index: u64) -> u8;
 
-    /// Puts image `index` into `rgb`: `side` x `side` x 3 bytes, rows top down.
-    fn image(&self, index: u64, rgb: &mut [u8]);
+    /// Puts image `index` into `rgb`: `side` x `side` x 3 bytes, rows top down. Errors are those of
+    /// where it comes from.
+    fn image(&self, index: u64, rgb: &mut [u8]) -> Result<()>;
 }

@@ -4,6 +4,7 @@
 //! 1/256 of a pixel, or in 1/1024 of the shape's radius in the shape's own, turned frame.
 
 use super::Source;
+use crate::error::Result;
 use crate::rng::{key, philox4x32};
 
 /// Whether a shape holds the point (u, v) of its own frame, where v points down.
@@ -92,10 +93,11 @@ impl Source for Shapes {
         (index % CLASSES.len() as u64) as u8
     }
 
-    fn image(&self, index: u64, rgb: &mut [u8]) {
+    fn image(&self, index: u64, rgb: &mut [u8]) -> Result<()> {
         let mut random = Random::new(self.seed, self.part as u32, index);
         let scene = Scene::new(&mut random, self.label(index), self.side);
         scene.draw(&mut random, rgb);
+        Ok(())
     }
 }
 

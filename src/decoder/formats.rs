@@ -156,13 +156,18 @@ pub(super) fn decode(
     let color = decoder.color_type();
     let failed = |e| failure(e, format);
     if color == ColorType::Rgb8 {
-        decoder.read_image(out.reset(width, height)).map_err(failed)?;
+        decoder.read_image(out.reset(width, height)?).map_err(failed)?;
         return Ok(orientation);
     }
     // No more than 16 bytes a pixel, whose number was checked.
-    raw.resize(decoder.total_bytes() as usize, 0);
+    let bytes = decoder.total_bytes() as usize;
+    if raw.try_reserve(bytes.saturating_sub(raw.len())).is_err() {
+        let text = format!("out of memory for {width} x {height} pixels of {color:?}");
+        return Err(Error::new(ErrorKind::Limit, text));
+    }
+    raw.resize(bytes, 0);
     decoder.read_image(raw).map_err(failed)?;
-    let rgb = out.reset(width, height);
+    let rgb = out.reset(width, height)?;
     match color {
         ColorType::L8 => gray::<1>(raw, rgb, |[v]| v),
         ColorType::La8 => gray::<2>(raw, rgb, |[v, _]| v),

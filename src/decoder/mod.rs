@@ -42,11 +42,17 @@ impl Pixels {
     }
 
     /// Makes room for `width` x `height` pixels and lends them; their content is unspecified.
-    pub fn reset(&mut self, width: u32, height: u32) -> &mut [u8] {
+    ///
+    /// # Errors
+    /// Where there is no memory for them.
+    pub fn reset(&mut self, width: u32, height: u32) -> Result<&mut [u8]> {
         let len = width as usize * height as usize * 3;
-        self.buffer.resize(Self::OFFSET + len + Self::TAIL);
+        self.buffer.resize(Self::OFFSET + len + Self::TAIL).map_err(|_| {
+            let text = format!("out of memory for {width} x {height} pixels");
+            Error::new(ErrorKind::Limit, text)
+        })?;
         (self.width, self.height) = (width, height);
-        &mut self.buffer[Self::OFFSET..Self::OFFSET + len]
+        Ok(&mut self.buffer[Self::OFFSET..Self::OFFSET + len])
     }
 
     /// Columns.
@@ -192,7 +198,7 @@ impl Decoder {
                     if turn == Orientation::UPRIGHT { &mut *out } else { &mut self.stored };
                 let warnings = turbo.decode(bytes, target)?;
                 if turn != Orientation::UPRIGHT {
-                    turn.apply(&self.stored, out);
+                    turn.apply(&self.stored, out)?;
                 }
                 Ok(Info { format: "jpeg", warnings })
             }
@@ -200,7 +206,7 @@ impl Decoder {
                 let turn = formats::decode(bytes, format, &self.limits, &mut self.raw, out)?;
                 if turn != Orientation::UPRIGHT {
                     std::mem::swap(&mut self.stored, out);
-                    turn.apply(&self.stored, out);
+                    turn.apply(&self.stored, out)?;
                 }
                 Ok(Info { format: formats::name(format), warnings: Vec::new() })
             }

@@ -1,6 +1,7 @@
 //! EXIF orientation: the eight turns of a picture.
 
 use super::Pixels;
+use crate::error::Result;
 
 /// How a stored picture is turned to stand upright: axes exchanged, then mirrored.
 ///
@@ -52,11 +53,14 @@ impl Orientation {
     }
 
     /// Writes `stored`, turned upright, to `out`.
-    pub fn apply(self, stored: &Pixels, out: &mut Pixels) {
+    ///
+    /// # Errors
+    /// Where there is no memory for it.
+    pub fn apply(self, stored: &Pixels, out: &mut Pixels) -> Result<()> {
         let (w, h) = (stored.width() as usize, stored.height() as usize);
         let (out_w, out_h) = if self.swap { (h, w) } else { (w, h) };
         let src = stored.bytes();
-        let dst = out.reset(out_w as u32, out_h as u32);
+        let dst = out.reset(out_w as u32, out_h as u32)?;
         // Squares, since one of the two is walked down its columns.
         const SIDE: usize = 32;
         for y0 in (0..out_h).step_by(SIDE) {
@@ -72,6 +76,7 @@ impl Orientation {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -96,12 +101,13 @@ mod tests {
             (999, "abc/def"),
         ];
         let mut stored = Pixels::new();
-        for (pixel, letter) in stored.reset(3, 2).chunks_exact_mut(3).zip("abcdef".bytes()) {
+        for (pixel, letter) in stored.reset(3, 2).unwrap().chunks_exact_mut(3).zip("abcdef".bytes())
+        {
             pixel.fill(letter);
         }
         let mut out = Pixels::new();
         for (value, expected) in shown {
-            Orientation::from_exif(value).apply(&stored, &mut out);
+            Orientation::from_exif(value).apply(&stored, &mut out).unwrap();
             let rows = out.bytes().chunks_exact(out.width() as usize * 3);
             let rows: Vec<String> =
                 rows.map(|r| r.chunks_exact(3).map(|p| p[0] as char).collect()).collect();

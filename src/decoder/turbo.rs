@@ -96,7 +96,7 @@ impl Turbo {
         }
         self.limits.check_pixels(width, height)?;
         let stride = width as usize * 3;
-        let rows = out.reset(width, height);
+        let rows = out.reset(width, height)?;
         assert_eq!(rows.len(), stride * height as usize);
         // SAFETY: `rows` is writable for height * stride bytes, the header read above says so
         // many rows of so many pixels, and the decode is unscaled.

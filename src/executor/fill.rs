@@ -7,7 +7,7 @@
 
 use super::gpu::{Engine, Stage};
 use super::ring::{Lease, Size};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -113,23 +113,33 @@ impl Fill {
             let sizes: Box<[Size]> = outputs.map(sizes).collect();
             let memory = match engine {
                 Some(engine) => Memory::Gpu(engine.stage(lease)?),
-                None => Memory::Host(self.spans(lease, &sizes)),
+                None => Memory::Host(self.spans(lease, &sizes)?),
             };
             Ok(Room { sizes, memory })
         });
         room.as_ref().map_err(Clone::clone)
     }
 
-    fn spans(&self, lease: &mut Lease, sizes: &[Size]) -> Box<[Span]> {
+    fn spans(&self, lease: &mut Lease, sizes: &[Size]) -> Result<Box<[Span]>> {
         let span = |(output, size): (usize, &Size)| {
             let element = lease.ring().outputs()[output].dtype.size();
             // Wrapping here would lend memory that is not there, so it is checked again.
             let bytes = size.bytes(self.seats, element).expect("checked by the caller");
             let buffer = &mut lease.outputs[output];
-            buffer.resize(bytes);
-            Span { start: buffer.as_mut_ptr(), stride: bytes / self.seats }
+            buffer.resize(bytes).map_err(|_| self.no_memory(bytes, *size))?;
+            Ok(Span { start: buffer.as_mut_ptr(), stride: bytes / self.seats })
         };
         sizes.iter().enumerate().map(span).collect()
+    }
+
+    fn no_memory(&self, bytes: usize, Size { height, width }: Size) -> Error {
+        let text = format!(
+            "out of memory for a batch of {} images of {width}x{height} (width x height), {} MiB: \
+             lower the batch size or prefetch",
+            self.seats,
+            bytes >> 20
+        );
+        Error::new(ErrorKind::Limit, text)
     }
 }
 

@@ -234,10 +234,18 @@ impl Program {
     /// Runs the passes of the resolved sample over `pixels`. `outs[k]` is output k's place:
     /// rows x columns x 3 elements, aligned to the element.
     ///
+    /// # Errors
+    /// Where there is no memory for what lies between two passes.
+    ///
     /// # Panics
     /// When [`Program::resolve`] has not succeeded before, or `pixels` or a place has not the size
     /// that it found.
-    pub fn run(&self, scratch: &mut Scratch, pixels: &Pixels, outs: &mut [&mut [u8]]) {
+    pub fn run(
+        &self,
+        scratch: &mut Scratch,
+        pixels: &Pixels,
+        outs: &mut [&mut [u8]],
+    ) -> Result<()> {
         let plan = &self.plan;
         assert_eq!(scratch.ready, Some(self.number), "not resolved, or by another program");
         let decoded = &mut scratch.images[0];
@@ -262,7 +270,7 @@ impl Program {
                 }
                 None => {
                     let buffer = &mut scratch.buffers[k];
-                    buffer.resize(bytes + program::TAIL);
+                    buffer.resize(bytes + program::TAIL)?;
                     buffer.as_mut_ptr()
                 }
             };
@@ -288,6 +296,7 @@ impl Program {
             // buffers, which carry a tail; a pass writes an image that nothing else uses.
             unsafe { self.launch(Kernel::Augment, (&raw const args).cast(), args.tiles) };
         }
+        Ok(())
     }
 
     /// Blocks that the grid has for one image: `augment` gives a thread four pixels.

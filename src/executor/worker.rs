@@ -107,7 +107,7 @@ impl Worker {
             Err(error) => return Ok(Fit::NoRoom(error)),
         }
         match source {
-            None => program.run(&mut self.scratch, &self.pixels, seat.lend().slices()),
+            None => program.run(&mut self.scratch, &self.pixels, seat.lend().slices())?,
             Some(source) => {
                 let stage = seat.stage();
                 if let Err(error) = shared.check_staging(stage) {
@@ -155,7 +155,7 @@ fn interleave(planes: &[u8], height: u32, width: u32, out: &mut Pixels) -> Resul
     }
     let (red, rest) = planes.split_at(planes.len() / 3);
     let (green, blue) = rest.split_at(rest.len() / 2);
-    let pixels = out.reset(width, height).chunks_exact_mut(3);
+    let pixels = out.reset(width, height)?.chunks_exact_mut(3);
     for (((pixel, &r), &g), &b) in pixels.zip(red).zip(green).zip(blue) {
         pixel.copy_from_slice(&[r, g, b]);
     }

@@ -6,7 +6,8 @@
 //! cannot, links are refused altogether, one component at a time.
 
 use crate::error::{Error, ErrorKind, Result};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use crate::file::{AT_ONCE, read_all};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
 use std::os::fd::OwnedFd;
@@ -53,37 +54,7 @@ impl Root {
     /// Errors carry `name` as their path: no such file, not a regular file, outside the root,
     /// longer than `limit` bytes.
     pub(crate) fn read(&self, name: &CStr, limit: u64, buf: &mut Vec<u8>) -> Result<()> {
-        buf.clear();
-        // Without NONBLOCK, opening a FIFO would wait for a writer.
-        let fd = self.open_at(name, OFlags::NONBLOCK | OFlags::NOCTTY)?;
-        let failed = |e: Errno| Error::io("read", as_path(name), e.into());
-        let stat = rustix::fs::fstat(&fd).map_err(failed)?;
-        let file_type = FileType::from_raw_mode(stat.st_mode);
-        if file_type != FileType::RegularFile {
-            let what = format!("is {}, not a regular file", describe(file_type));
-            return Err(Error::new(ErrorKind::Data, what).at_path(as_path(name)));
-        }
-        let size = stat.st_size as u64;
-        if size > limit {
-            let what = format!("has {size} bytes, above the limit of {limit}");
-            return Err(Error::new(ErrorKind::Limit, what).at_path(as_path(name)));
-        }
-        let size = size as usize;
-        // Asking for a byte more than there are makes the first read end short, which says that
-        // the file ends there and saves the read that would return 0.
-        buf.try_reserve(size + 1).map_err(|_| failed(Errno::NOMEM))?;
-        while buf.len() < size {
-            match rustix::io::read(&fd, rustix::buffer::spare_capacity(buf)) {
-                Ok(0) => break,
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(e) => return Err(failed(e)),
-            }
-        }
-        if buf.len() != size {
-            let what = "its size changed while it was read";
-            return Err(Error::new(ErrorKind::Io, what).at_path(as_path(name)));
-        }
-        Ok(())
+        read_all(self.open_at(name, AT_ONCE)?, as_path(name), limit, buf)
     }
 
     /// Opens the directory `name` for listing.
@@ -146,18 +117,10 @@ pub(crate) fn as_path(name: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(name.to_bytes()))
 }
 
-fn describe(file_type: FileType) -> &'static str {
-    match file_type {
-        FileType::Directory => "a directory",
-        FileType::Fifo => "a FIFO",
-        FileType::CharacterDevice | FileType::BlockDevice => "a device",
-        _ => "a special file",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::FileType;
     use std::os::unix::fs::symlink;
 
     /// A data directory with a file, links that stay and links that leave, and a FIFO.

@@ -3,8 +3,9 @@
 use super::checkpoint::{self, Model};
 use super::resnet::{ResNet18, Stem};
 use super::state_dict::safe;
-use super::{file, lora, torch, weights};
+use super::{lora, torch, weights};
 use crate::error::{Error, ErrorKind, Result};
+use crate::file;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;

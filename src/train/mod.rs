@@ -13,7 +13,6 @@ pub mod early_stop;
 pub mod evaluate;
 pub mod event;
 pub mod export;
-pub mod file;
 pub mod freeze;
 pub mod guard;
 mod init;

@@ -36,7 +36,7 @@ pub(crate) fn read_npy(path: &std::path::Path) -> (Vec<usize>, String, Vec<u8>) 
 /// RGB pixels as a decoder would leave them.
 pub(crate) fn pixels(width: u32, height: u32, bytes: &[u8]) -> Pixels {
     let mut pixels = Pixels::new();
-    pixels.reset(width, height).copy_from_slice(bytes);
+    pixels.reset(width, height).unwrap().copy_from_slice(bytes);
     pixels
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn run(
         .iter_mut()
         .map(|(_, _, words, bytes)| &mut bytemuck::cast_slice_mut(words)[..*bytes])
         .collect();
-    program.run(&mut scratch, pixels, &mut places);
+    program.run(&mut scratch, pixels, &mut places).unwrap();
     outs.into_iter()
         .map(|(h, w, words, bytes)| (h, w, bytemuck::cast_slice(&words)[..bytes].to_vec()))
         .collect()

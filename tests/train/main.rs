@@ -4,6 +4,9 @@
 mod checkpoint;
 mod config;
 mod device;
+#[path = "../common/fault.rs"]
+mod fault;
+mod faults;
 mod learner;
 mod log;
 mod lora;
@@ -34,7 +37,7 @@ use crate::train::precision::Precision;
 use crate::train::resnet::{ResNet18, Stem};
 use crate::train::schedule::{Kind as RateKind, Plan, Scheduler};
 use forebay::loader::{Identity, Position};
-use forebay::{error, letters, loader, stats, tensor};
+use forebay::{error, file, letters, loader, stats, tensor};
 use std::sync::{Mutex, MutexGuard};
 use tch::nn::VarStore;
 use tch::{Device, Kind, Tensor};

@@ -152,7 +152,7 @@ fn an_interrupt_finishes_the_step_and_saves() {
     let rest: Vec<_> = lines.collect();
     let output = child.wait_with_output().unwrap();
     let stdout = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{rest:?}");
+    assert_eq!(output.status.code(), Some(130), "{rest:?}");
     let position = last(&data.path().join("out")).0.position;
     assert!(position.samples >= 24 || position.epoch > 0, "{position:?}");
     let step = position.samples / 8;

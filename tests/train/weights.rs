@@ -3,11 +3,9 @@
 use crate::train::export::{self, Exported};
 use crate::train::freeze::{self, Unfreeze};
 use crate::train::resnet::{Mode, Stem};
-use crate::train::{file, state_dict, weights};
+use crate::train::{state_dict, weights};
 use crate::{batch, model, seeded};
 use std::collections::BTreeMap;
-use std::io::{self, Write};
-use std::path::Path;
 use tch::{Kind, Tensor};
 
 /// The state of a network as a file would have it: dense copies.
@@ -134,19 +132,4 @@ fn exported_weights_are_dense_and_come_back() {
         assert!(tensor.equal(&theirs[name]) && tensor.kind() == theirs[name].kind(), "{name}");
     }
     assert_eq!(dir.path().read_dir().unwrap().count(), 2);
-}
-
-#[test]
-fn a_file_is_replaced_whole_or_not_at_all() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("file");
-    std::fs::write(&path, "before").unwrap();
-    let full = io::Error::from(io::ErrorKind::StorageFull);
-    let failed = file::replace(&path, |file| file.write_all(b"half").and(Err(full)));
-    assert_eq!(failed.unwrap_err().path(), Some(path.as_path()));
-    assert_eq!(std::fs::read(&path).unwrap(), b"before");
-    file::replace(&path, |file| file.write_all(b"after")).unwrap();
-    assert_eq!(std::fs::read(&path).unwrap(), b"after");
-    assert_eq!(dir.path().read_dir().unwrap().count(), 1);
-    assert_eq!(file::beside(Path::new("a/b.c")), Path::new("a/.b.c.partial"));
 }

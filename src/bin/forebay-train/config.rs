@@ -7,6 +7,7 @@
 use anyhow::{Context, Result, anyhow, bail};
 use clap::builder::ValueParser;
 use clap::{ArgMatches, Command, value_parser};
+use forebay::file;
 use forebay::graph::nearest;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -55,7 +56,8 @@ impl Source {
     /// The file at `path`.
     pub(crate) fn file(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+        let text = String::from_utf8(file::read(path, 1 << 20)?)
+            .with_context(|| format!("{name}: a file of settings is UTF-8 text, this is not"))?;
         Ok(Source { name, text })
     }
 

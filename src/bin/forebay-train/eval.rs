@@ -5,9 +5,10 @@ use crate::faults::{FaultArgs, notes};
 use crate::network;
 use crate::pictures::{class, confusion};
 use crate::place;
+use crate::sheet;
 use crate::train::evaluate::{Evaluation, evaluate};
 use crate::train::precision::Precision;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use forebay::device::Choice;
 use forebay::loader::{self, Deliver, Loader};
 use indicatif::ProgressBar;
@@ -113,7 +114,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             bail!("--confusion: {} classes are too many for a picture", learner.model().classes);
         }
         let picture = confusion(&evaluation.confusion, &names);
-        picture?.save(path).with_context(|| format!("cannot write {}", path.display()))?;
+        sheet::save(&picture?, path)?;
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! The `forebay-train` program: what `forebay train` and its kin start. Results go to stdout,
-//! everything else to stderr. Exit status: 0 done, 1 failed, 2 wrong usage.
+//! everything else to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 128 + n ended by signal n.
 
 mod args;
 #[path = "../../cli/classes.rs"]
@@ -10,6 +10,8 @@ mod eval;
 mod export_weights;
 #[path = "../../cli/faults.rs"]
 mod faults;
+#[path = "../../cli/interrupt.rs"]
+mod interrupt;
 mod merge_lora;
 mod network;
 mod pictures;
@@ -37,7 +39,7 @@ mod training;
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use forebay::error;
-use forebay::{letters, loader, stats, tensor};
+use forebay::{file, letters, loader, stats, tensor};
 use status::{report, usage};
 use std::env;
 use std::ffi::OsString;
@@ -70,8 +72,10 @@ enum Subcommands {
 /// How a command ended where nothing went wrong.
 enum Verdict {
     Done,
-    /// Something that a script must not take for done: told to stop, or a file could not be read.
+    /// Something that a script must not take for done: a file could not be read.
     Part,
+    /// A signal came before all was done: the exit status that tells which.
+    Interrupted(u8),
 }
 
 fn main() -> ExitCode {
@@ -79,6 +83,7 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(Verdict::Done) => ExitCode::SUCCESS,
         Ok(Verdict::Part) => ExitCode::FAILURE,
+        Ok(Verdict::Interrupted(status)) => ExitCode::from(status),
         Err(error) => match error.downcast::<clap::Error>() {
             Ok(error) => usage(&error),
             Err(error) => {

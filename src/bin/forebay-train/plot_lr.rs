@@ -5,7 +5,8 @@ use crate::train::plot::{Format, Line, rates};
 use crate::train::schedule::{Plan, Scheduler};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use forebay::error::Error;
+use forebay::file;
+use std::io::Write;
 use std::path::PathBuf;
 
 /// The value of `plot-lr`'s flags.
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let lines = args.schedule.iter().map(line).collect::<Result<Vec<_>>>()?;
     let picture = rates(&lines, format)?;
-    std::fs::write(&args.to, picture).map_err(|e| Error::io("write", &args.to, e))?;
+    file::put(&args.to, |file| file.write_all(&picture))?;
     Ok(())
 }
 

@@ -10,11 +10,10 @@ use crate::status::report;
 use crate::train::precision::Precision;
 use anyhow::Result;
 use forebay::device::Choice;
-use forebay::error::Error;
+use forebay::file;
 use forebay::loader::{self, Loader};
 use forebay::reader::{Content, DEFAULT_LIMIT, Reader};
-use std::fs::File;
-use std::io::{self, Read, Write, stdout};
+use std::io::{self, Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -116,22 +115,7 @@ impl Reader for Pictures {
     }
 
     fn read(&self, id: u64, buf: &mut Vec<u8>) -> forebay::Result<Content> {
-        let path = &self.0[id as usize];
-        let mut read = || {
-            // What is no file may never come to an end.
-            if !path.metadata()?.is_file() {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
-            }
-            buf.clear();
-            File::open(path)?.take(DEFAULT_LIMIT + 1).read_to_end(buf)
-        };
-        match read() {
-            Ok(length) if length as u64 > DEFAULT_LIMIT => {
-                let text = format!("more than {} MiB", DEFAULT_LIMIT >> 20);
-                Err(Error::new(forebay::ErrorKind::Limit, text).at_path(path))
-            }
-            Ok(_) => Ok(Content::Encoded),
-            Err(error) => Err(Error::io("read", path, error)),
-        }
+        *buf = file::read(&self.0[id as usize], DEFAULT_LIMIT)?;
+        Ok(Content::Encoded)
     }
 }

@@ -2,13 +2,14 @@
 //! pictures.
 
 use crate::pictures::{confusion, mistakes, samples};
+use crate::sheet;
 use crate::train::event::{Epoch, Event, Log};
-use crate::train::file;
 use crate::train::log::csv::{self, MetricsCsv, Row};
 use crate::train::log::tensorboard::EventFile;
 use crate::train::metrics::Metrics;
 use crate::train::plot;
-use anyhow::{Context, Result};
+use anyhow::Result;
+use forebay::file;
 use image::RgbImage;
 use std::fs;
 use std::io::Write;
@@ -31,7 +32,7 @@ impl Recorder {
     /// `settings` go to hparams.toml.
     pub(crate) fn open(dir: &Path, settings: &str, resumed_at: Option<u64>) -> Result<Self> {
         let path = dir.join("hparams.toml");
-        fs::write(&path, settings).with_context(|| format!("cannot write {}", path.display()))?;
+        file::replace(&path, |file| file.write_all(settings.as_bytes()))?;
         let csv = MetricsCsv::open(&dir.join("metrics.csv"), resumed_at)?;
         let mut events = EventFile::create(dir, resumed_at)?;
         events.text("config", resumed_at.unwrap_or(0), &format!("```\n{settings}```"));
@@ -168,7 +169,7 @@ impl Recorder {
         if (2..=100).contains(&self.confusion.len()) {
             let path = self.dir.join("confusion.png");
             let drawn = confusion(&self.confusion, &self.names)
-                .and_then(|picture| Ok(picture.save(&path)?));
+                .and_then(|picture| sheet::save(&picture, &path));
             match drawn {
                 Ok(()) => files.push(("confusion", path)),
                 Err(error) => failed = Some(error),

@@ -2,9 +2,12 @@
 
 use crate::args::Args;
 use crate::train::checkpoint::{Checkpoint, Meta, Pick, Store, find};
+use crate::train::log::csv;
 use anyhow::{Context, Result, anyhow};
 use forebay::error::Error;
+use forebay::file;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// A checkpoint that a run goes on from.
@@ -94,11 +97,13 @@ pub(crate) fn set_aside(dir: &Path, step: u64) -> Result<Option<String>> {
         return Ok(None);
     };
     let kept = last.with_file_name(format!("until-step={later}.safetensors"));
-    fs::rename(&last, &kept).map_err(|e| Error::io("rename", &last, e))?;
     let (metrics, copy) = (dir.join("metrics.csv"), format!("metrics-until-step={later}.csv"));
     if metrics.exists() {
-        fs::copy(&metrics, dir.join(&copy)).map_err(|e| Error::io("copy", &metrics, e))?;
+        let rows = file::read(&metrics, csv::MOST)?;
+        file::put(&dir.join(&copy), |file| file.write_all(&rows))?;
     }
+    // Last, since by this it is found out that the rest was done.
+    fs::rename(&last, &kept).map_err(|e| Error::io("rename", &last, e))?;
     let text = format!(
         "steps {step} to {later} are done anew; {} and {copy} keep what was",
         kept.display()

@@ -91,14 +91,22 @@ impl Screen {
 
     /// A line that says something the user did not ask for.
     pub(crate) fn note(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("forebay: note: {text}"));
+        self.say(&format!("forebay: note: {text}"));
     }
 
     /// A line of how it goes.
     fn tell(&self, text: &str) {
         if !self.quiet {
-            self.bar.suspend(|| eprintln!("{text}"));
+            self.say(text);
         }
+    }
+
+    /// A line on stderr. When nobody reads it any more, as after a terminal was closed, training goes
+    /// on, or saves.
+    fn say(&self, text: &str) {
+        self.bar.suspend(|| {
+            let _ = writeln!(io::stderr(), "{text}");
+        });
     }
 
     fn log(&mut self, log: &Log) {

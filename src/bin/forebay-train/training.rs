@@ -5,6 +5,7 @@ use crate::args::{Args, OptimizerName, StemName, UnfreezeName};
 use crate::config::{self, Source};
 use crate::data;
 use crate::faults::notes;
+use crate::interrupt::Interrupt;
 use crate::network;
 use crate::place;
 use crate::record::Recorder;
@@ -19,13 +20,11 @@ use crate::train::metric::Mode;
 use crate::train::optimizer::{self, Algorithm};
 use crate::train::resnet::Stem;
 use crate::train::run::{self, Data, run};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{ArgMatches, Command, FromArgMatches};
 use std::ffi::OsString;
 use std::fs;
-use std::io::{Write, stdout};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{Write, stderr, stdout};
 
 /// Trains with what `matches` of `command` say, which were parsed from `user`.
 pub(crate) fn main(command: &Command, matches: &ArgMatches, user: &[OsString]) -> Result<Verdict> {
@@ -155,7 +154,10 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
         config: settings.to_string(),
     };
     let mut recorder = None;
-    let stop = stop_on_interrupt()?;
+    let interrupt = Interrupt::catch(|| {
+        let text = "\nfinishing this step, then saving; Ctrl-C again ends at once";
+        let _ = writeln!(stderr(), "{text}");
+    })?;
     let mut screen = Screen::new(epochs, args.run.log_every.is_some(), args.run.quiet);
     let mut tell = |event: Event<'_>| {
         screen.show(&event);
@@ -175,7 +177,7 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
     };
     let resume = resume.map(|Resume { path, checkpoint }| (path, checkpoint));
     let resume = resume.as_ref().map(|(path, checkpoint)| (path.as_path(), checkpoint));
-    let summary = run(&options, &mut data, store.as_mut(), resume, &stop, &mut tell);
+    let summary = run(&options, &mut data, store.as_mut(), resume, interrupt.stop(), &mut tell);
     if let (Err(_), Some(dir), None) = (&summary, &run_dir, &args.run.out) {
         // Of a run that could not begin nothing is left; what is not empty stays.
         let _ = fs::remove_dir(dir.join(CHECKPOINTS)).and_then(|()| fs::remove_dir(dir));
@@ -204,7 +206,10 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
             screen.note(&note);
         }
     }
-    Ok(if summary.stopped.is_none() { Verdict::Done } else { Verdict::Part })
+    Ok(match summary.stopped {
+        None => Verdict::Done,
+        Some(_) => Verdict::Interrupted(interrupt.status()),
+    })
 }
 
 /// Refuses to go on from a checkpoint with other samples than it was made with, unless `forced`; then
@@ -255,19 +260,4 @@ fn recipe(args: &Args) -> Recipe {
         label_smoothing: optimizer.label_smoothing,
         test_flip: args.run.test_flip,
     }
-}
-
-/// A flag that the first Ctrl-C sets. The second one ends the program.
-fn stop_on_interrupt() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    ctrlc::set_handler(move || {
-        if flag.swap(true, Ordering::Relaxed) {
-            // What a shell reports for a program that an interrupt ended.
-            std::process::exit(130);
-        }
-        eprintln!("\nfinishing this step, then saving; Ctrl-C again ends at once");
-    })
-    .context("cannot catch Ctrl-C")?;
-    Ok(stop)
 }

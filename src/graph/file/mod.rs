@@ -9,8 +9,8 @@ mod print;
 mod read;
 
 use super::spec::Spec;
-use crate::error::{Error, ErrorKind, Result};
-use std::io::Read;
+use crate::error::{Error, Result};
+use crate::file;
 use std::path::Path;
 
 /// Longest pipeline file: far more than anyone writes, and little enough to hold.
@@ -29,14 +29,7 @@ pub fn parse(text: &str) -> Result<Spec> {
 /// # Errors
 /// As [`parse`], with the path; and where the file cannot be read, is no text or passes 1 MiB.
 pub fn load(path: &Path) -> Result<Spec> {
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| Error::io("read the pipeline file", path, error))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        let message = format!("longer than {MAX_BYTES} bytes, which no pipeline file is");
-        return Err(Error::new(ErrorKind::Limit, message).at_path(path));
-    }
+    let bytes = file::read(path, MAX_BYTES)?;
     let text = std::str::from_utf8(&bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];
         let line = 1 + before.iter().filter(|&&b| b == b'\n').count() as u64;

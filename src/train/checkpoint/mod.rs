@@ -15,12 +15,12 @@ use super::resnet::Stem;
 use super::schedule;
 use super::state_dict::{self, safe};
 use crate::error::{Error, ErrorKind, Result};
+use crate::file;
 use crate::loader::Position;
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use tch::Tensor;
@@ -119,7 +119,7 @@ impl Meta {
         /// Of a ResNet-18's header, without the names of classes, 50 kB are used.
         const MOST: u64 = 1 << 24;
 
-        let mut file = File::open(path).ok()?;
+        let mut file = file::open(path).ok()?;
         let mut length = [0; 8];
         file.read_exact(&mut length).ok()?;
         let mut header = Vec::new();
@@ -174,14 +174,7 @@ impl Checkpoint {
     /// # Errors
     /// Says whether the file cannot be read, is cut, is damaged, or is another program's.
     pub fn read(path: &Path) -> Result<Self> {
-        let mut bytes = Vec::new();
-        let read = File::open(path)
-            .and_then(|file| file.take(Self::MOST_BYTES + 1).read_to_end(&mut bytes));
-        if read.map_err(|e| Error::io("read", path, e))? as u64 > Self::MOST_BYTES {
-            let text = format!("more than {} GiB: no checkpoint", Self::MOST_BYTES >> 30);
-            return Err(Error::new(ErrorKind::Limit, text).at_path(path));
-        }
-        Self::parse(bytes).map_err(|e| e.at_path(path))
+        Self::parse(file::read(path, Self::MOST_BYTES)?).map_err(|e| e.at_path(path))
     }
 
     fn parse(mut bytes: Vec<u8>) -> Result<Self> {

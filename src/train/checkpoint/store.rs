@@ -1,9 +1,9 @@
 //! The directory in which a run's checkpoints are kept: the newest, and the best few.
 
-use super::super::file::{beside, replace};
 use super::super::metric::Mode;
 use super::{Checkpoint, Meta, Tensors, serialize};
 use crate::error::{Error, ErrorKind, Result};
+use crate::file::{beside, create_beside, replace};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::cmp::Ordering;
@@ -47,9 +47,9 @@ impl Store {
             let text = "another run is at work here; give this one another --out";
             return Err(Error::new(ErrorKind::Data, text).at_path(dir));
         }
-        let probe = beside(&dir.join(Self::LAST));
-        File::create(&probe)
-            .and_then(|_| fs::remove_file(&probe))
+        let probe = dir.join(Self::LAST);
+        create_beside(&probe)
+            .and_then(|_| fs::remove_file(beside(&probe)))
             .map_err(|e| Error::io("write to the directory", dir, e))?;
         let (dir, kept) = (dir.to_path_buf(), scored(dir)?);
         let mut store = Store { dir, mode, top_k, kept, _lock: lock };

@@ -1,9 +1,9 @@
 //! `metrics.csv`: a line each time metrics were read, with a column for each.
 
-use super::super::file::replace;
 use super::Growing;
 use crate::error::{Error, ErrorKind, Result};
-use std::fs::{File, OpenOptions};
+use crate::file;
+use std::fs::OpenOptions;
 use std::io::{Read, Write};
 use std::path::Path;
 
@@ -101,7 +101,7 @@ impl MetricsCsv {
         };
         let text: String = rows.iter().map(Row::line).collect();
         let text = COLUMNS.join(",") + "\n" + &text;
-        replace(path, |file| file.write_all(text.as_bytes()))?;
+        file::replace(path, |file| file.write_all(text.as_bytes()))?;
         Ok(MetricsCsv { file: Growing::open(path, &mut OpenOptions::new())? })
     }
 
@@ -111,17 +111,17 @@ impl MetricsCsv {
     }
 }
 
+/// Bytes of a file. A run that writes a row a second fills it in a month.
+pub const MOST: u64 = 256 << 20;
+
 /// The rows of the file at `path`. A last line that is torn is left out: the run may be under way.
 ///
 /// # Errors
 /// The file cannot be read, or is no metrics file; names the line.
 pub fn read(path: &Path) -> Result<Vec<Row>> {
-    /// A run that writes a row a second fills it in a month.
-    const MOST: u64 = 256 << 20;
-
     let mut text = String::new();
-    let file = File::open(path).and_then(|file| file.take(MOST + 1).read_to_string(&mut text));
-    let length = file.map_err(|e| Error::io("read", path, e))?;
+    let read = file::open(path)?.take(MOST + 1).read_to_string(&mut text);
+    let length = read.map_err(|e| Error::io("read", path, e))?;
     if length as u64 > MOST {
         let message = "longer than 256 MiB; move it away to start a new one";
         return Err(Error::new(ErrorKind::Limit, message).at_path(path));

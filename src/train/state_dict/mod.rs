@@ -15,9 +15,8 @@ mod value;
 
 use super::torch;
 use crate::error::{Error, ErrorKind, Result};
+use crate::file;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use tch::{Kind, Tensor};
 
@@ -43,20 +42,10 @@ const PREFIXES: [&str; 4] = ["model.", "module.", "net.", "_orig_mod."];
 /// A file of another kind, a damaged one, one that asks for anything beyond tensors, one that holds
 /// none, and one beyond 2 GiB or 10,000 tensors.
 pub fn read(path: &Path) -> Result<BTreeMap<String, Tensor>> {
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|e| Error::io("read", path, e))?;
-    parse(&bytes).map_err(|e| e.at_path(path))
+    parse(&file::read(path, MAX_BYTES)?).map_err(|e| e.at_path(path))
 }
 
 fn parse(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(Error::new(
-            ErrorKind::Limit,
-            "longer than 2 GiB: not the weights of a ResNet-18",
-        ));
-    }
     let tensors = match bytes {
         _ if bytes.starts_with(archive::MAGIC) => archive::read(bytes)?,
         _ if legacy::is(bytes) => legacy::read(bytes)?,
