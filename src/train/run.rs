@@ -385,7 +385,7 @@ pub fn run(
                 if evaluation.is_none() {
                     // The epoch's training is done; a resumed run begins with its validation.
                     run.save(None)?;
-                    summary.stopped = Some(run.position.step);
+                    summary.stopped = Some(learned);
                     break;
                 }
                 evaluation
