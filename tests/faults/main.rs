@@ -25,7 +25,8 @@ fn forebay(dir: &Path, args: &str) -> Command {
 
 /// A JPEG file of `side` x `side` pixels, another one for each `id`.
 fn jpeg(side: usize, id: usize) -> Vec<u8> {
-    let pixels: Vec<u8> = (0..3 * side * side).map(|i| (i * (id + 3) ^ (i / side)) as u8).collect();
+    let pixels: Vec<u8> =
+        (0..3 * side * side).map(|i| ((i * (id + 3)) ^ (i / side)) as u8).collect();
     let format = PixelFormat::RGB;
     let image = Image { pixels: &pixels[..], width: side, pitch: 3 * side, height: side, format };
     turbojpeg::compress(image, 75, Subsamp::Sub2x2).unwrap().to_vec()

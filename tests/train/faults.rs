@@ -156,8 +156,8 @@ fn a_signal_at_the_start_leaves_nothing_in_the_way() {
     let data = shapes(16, 2);
     for milliseconds in [0, 20, 200] {
         let args = format!("{PLAIN} --out out-{milliseconds}");
-        let child = command(data.path(), &args).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = child.spawn().unwrap();
+        let mut command = command(data.path(), &args);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         thread::sleep(Duration::from_millis(milliseconds));
         kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
         let status = wait(child).status;
@@ -172,7 +172,8 @@ fn a_signal_at_the_start_leaves_nothing_in_the_way() {
 /// A few kills here; `make test-kill` asks for more.
 #[test]
 fn a_run_killed_within_a_checkpoint_goes_on_to_the_same_weights() {
-    let kills = std::env::var("FOREBAY_KILLS").map_or(2, |kills| kills.parse().unwrap()).max(2);
+    let kills = std::env::var("FOREBAY_KILLS").map_or(2, |kills| kills.parse::<u64>().unwrap());
+    let kills = kills.max(2);
     let data = shapes(32, 2);
     let args = format!("{PLAIN} --save-every 1 --seed 5 --epochs {}", 1 + kills);
     good(run(&data, &format!("{args} --out alone")));
@@ -187,12 +188,12 @@ fn a_run_killed_within_a_checkpoint_goes_on_to_the_same_weights() {
         };
         let begun =
             if kill == 0 { None } else { fs::metadata(&last_path).unwrap().modified().ok() };
-        let child = command(data.path(), &args).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut child = child.spawn().unwrap();
+        let mut command = command(data.path(), &args);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // The first checkpoint of this process, and then the next one in the making.
         until(|| fs::metadata(&last_path).is_ok_and(|file| file.modified().ok() != begun));
         until(|| fs::metadata(&partial).is_ok_and(|file| file.len() > 0));
-        thread::sleep(Duration::from_millis(7 * u64::from(kill % 5)));
+        thread::sleep(Duration::from_millis(7 * (kill % 5)));
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9), "it was at work");
         steps.push(Checkpoint::read(&last_path).unwrap().meta.global_step);

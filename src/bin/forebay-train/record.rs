@@ -161,7 +161,8 @@ impl Recorder {
         self.dir.join("curves.svg")
     }
 
-    /// Draws who is taken for whom; gives the pictures that there are, with what they show.
+    /// Draws who is taken for whom; gives the pictures that there are, with what they show, and the
+    /// error unless one was told before.
     pub(crate) fn finish(self) -> (Vec<(&'static str, PathBuf)>, Option<anyhow::Error>) {
         let mut failed = None;
         let mut files = vec![("curves", self.curves_path())];
@@ -172,7 +173,7 @@ impl Recorder {
                 .and_then(|picture| sheet::save(&picture, &path));
             match drawn {
                 Ok(()) => files.push(("confusion", path)),
-                Err(error) => failed = Some(error),
+                Err(error) => failed = Some(error).filter(|_| !self.failed),
             }
         }
         files.retain(|(_, path)| path.exists());
