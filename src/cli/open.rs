@@ -1,6 +1,7 @@
 //! The arguments that commands share, and opening what they name.
 
 use super::classes::report_folders;
+use super::limits::LimitArgs;
 use super::pipelines;
 use anyhow::{Context, Result, bail};
 use clap::builder::NonEmptyStringValueParser;
@@ -54,6 +55,8 @@ pub(crate) struct SourceArgs {
     /// Let symbolic links lead out of the data directory
     #[arg(long)]
     follow_links: bool,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 impl SourceArgs {
@@ -74,6 +77,7 @@ impl SourceArgs {
             threads: self.threads(),
             seed: self.seed,
             follow_links: self.follow_links,
+            limits: self.limits.limits(),
             ..Options::default()
         }
     }

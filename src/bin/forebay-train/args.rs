@@ -1,5 +1,6 @@
 //! The settings of `forebay train`. Each can stand in a file under its name; config.rs.
 
+use crate::limits::LimitArgs;
 use crate::schedule_args::ScheduleArgs;
 use crate::train::accumulate::Accumulate;
 use crate::train::checkpoint::Model;
@@ -67,6 +68,8 @@ pub(crate) struct DataArgs {
     /// Let symbolic links lead out of the data directory
     #[arg(long)]
     pub(crate) follow_links: bool,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     /// Train on one batch, held in memory, again and again: what an epoch costs without a loader
     #[arg(long)]
     pub(crate) repeat_batch: bool,

@@ -26,6 +26,7 @@ pub(crate) fn open(args: &Args, device: Choice) -> Result<(Data, String)> {
         seed: args.run.seed,
         limit: limit.into_iter().chain(few).min(),
         follow_links: args.data.follow_links,
+        limits: args.data.limits.limits(),
         device,
         deliver: Deliver::Device,
         ..loader::Options::default()

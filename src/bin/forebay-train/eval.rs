@@ -1,6 +1,7 @@
 //! `forebay eval`: how good a network is, and where it errs.
 
 use crate::data::{VALID, fitting};
+use crate::limits::LimitArgs;
 use crate::network;
 use crate::pictures::{class, confusion};
 use crate::place;
@@ -45,6 +46,8 @@ pub(crate) struct Args {
     /// Let symbolic links lead out of the data directory
     #[arg(long)]
     follow_links: bool,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Draw who is taken for whom
     #[arg(long, value_name = "FILE.png")]
     confusion: Option<PathBuf>,
@@ -72,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         threads: args.threads.map_or(0, usize::from),
         limit: args.limit,
         follow_links: args.follow_links,
+        limits: args.limits.limits(),
         device: place.loader,
         deliver: Deliver::Device,
         ..loader::Options::default()

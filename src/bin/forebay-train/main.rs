@@ -8,6 +8,8 @@ mod config;
 mod data;
 mod eval;
 mod export_weights;
+#[path = "../../cli/limits.rs"]
+mod limits;
 mod merge_lora;
 mod network;
 mod pictures;

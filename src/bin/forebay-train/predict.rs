@@ -2,6 +2,7 @@
 
 use crate::Verdict;
 use crate::data::VALID;
+use crate::limits::LimitArgs;
 use crate::network;
 use crate::pictures::class;
 use crate::pipelines;
@@ -12,7 +13,7 @@ use anyhow::Result;
 use forebay::device::Choice;
 use forebay::error::Error;
 use forebay::loader::{self, Loader};
-use forebay::reader::{Content, DEFAULT_LIMIT, Reader};
+use forebay::reader::{Content, Reader};
 use std::fs::File;
 use std::io::{self, Read, Write, stdout};
 use std::path::PathBuf;
@@ -38,6 +39,8 @@ pub(crate) struct Args {
     /// Look at each image and its mirror image [default: as the checkpoint's run did]
     #[arg(long)]
     test_flip: bool,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Print a JSON object a picture
     #[arg(long)]
     json: bool,
@@ -53,13 +56,15 @@ pub(crate) fn run(args: &Args) -> Result<Verdict> {
     let pipeline = args.pipeline.clone().or(named).unwrap_or_else(|| VALID.to_string());
     let names = meta.map(|meta| meta.model.names).unwrap_or_default();
     // One a batch: pictures need not be of one size, and one that is broken harms no other.
+    let limits = args.limits.limits();
     let options = loader::Options {
         batch_size: 1,
         shuffle: Some(false),
+        limits,
         device: Choice::Cpu,
         ..loader::Options::default()
     };
-    let pictures = Arc::new(Pictures(args.images.clone()));
+    let pictures = Arc::new(Pictures { paths: args.images.clone(), limit: limits.bytes });
     let mut loader = Loader::with_reader(&pipelines::named(&pipeline)?, pictures, &options)
         .map_err(|e| e.in_pipeline(&pipeline))?;
     let mut verdict = Verdict::Done;
@@ -96,11 +101,15 @@ fn tell(args: &Args, image: usize, likely: &[(i64, f64)], names: &[String]) -> i
 }
 
 /// The files that were named, wherever they lie.
-struct Pictures(Vec<PathBuf>);
+struct Pictures {
+    paths: Vec<PathBuf>,
+    /// Bytes of the largest file that is read.
+    limit: u64,
+}
 
 impl Reader for Pictures {
     fn len(&self) -> u64 {
-        self.0.len() as u64
+        self.paths.len() as u64
     }
 
     fn label(&self, _: u64) -> i64 {
@@ -112,22 +121,22 @@ impl Reader for Pictures {
     }
 
     fn place(&self, id: u64) -> PathBuf {
-        self.0[id as usize].clone()
+        self.paths[id as usize].clone()
     }
 
     fn read(&self, id: u64, buf: &mut Vec<u8>) -> forebay::Result<Content> {
-        let path = &self.0[id as usize];
+        let path = &self.paths[id as usize];
         let mut read = || {
             // What is no file may never come to an end.
             if !path.metadata()?.is_file() {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
             }
             buf.clear();
-            File::open(path)?.take(DEFAULT_LIMIT + 1).read_to_end(buf)
+            File::open(path)?.take(self.limit.saturating_add(1)).read_to_end(buf)
         };
         match read() {
-            Ok(length) if length as u64 > DEFAULT_LIMIT => {
-                let text = format!("more than {} MiB", DEFAULT_LIMIT >> 20);
+            Ok(length) if length as u64 > self.limit => {
+                let text = format!("more than {} bytes (--max-file-bytes raises it)", self.limit);
                 Err(Error::new(forebay::ErrorKind::Limit, text).at_path(path))
             }
             Ok(_) => Ok(Content::Encoded),
