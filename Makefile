@@ -26,7 +26,7 @@ INTERPRETER = $(wildcard $(or $(FOREBAY_SHARED),../shared)/tools/ptxrun.py)
 CARGO_FLAGS := --release --features "$(FEATURES)"
 
 .PHONY: help setup build train test test-python test-ptx test-sanitize test-gpu lint bench clean
-.PHONY: gpu-bundle device-coverage compare-python test-kill
+.PHONY: gpu-bundle device-coverage compare-python test-kill test-odd
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -56,6 +56,9 @@ test-python: build ## the comparisons with torchvision, Pillow and NumPy, in an 
 test-ptx: setup ## the compiled PTX in an interpreter, over more random graphs than test has: PTX_GRAPHS=200
 	@$(if $(INTERPRETER),build/setup.sh ptx)
 	@FOREBAY_PTX_GRAPHS=$(PTX_GRAPHS) cargo test $(CARGO_FLAGS) --test ptx -- --nocapture
+
+test-odd: setup ## odd images and label lists of the data folder, file by file: verdict, time, peak memory
+	@cargo test $(CARGO_FLAGS) --test odd -- --nocapture
 
 test-sanitize: setup ## the kernels under AddressSanitizer and UBSan, over random plans
 	@cargo test $(CARGO_FLAGS) --test kernels sanitize -- --nocapture
