@@ -26,7 +26,7 @@ INTERPRETER = $(wildcard $(or $(FOREBAY_SHARED),../shared)/tools/ptxrun.py)
 CARGO_FLAGS := --release --features "$(FEATURES)"
 
 .PHONY: help setup build train test test-python test-ptx test-sanitize test-gpu lint bench clean
-.PHONY: gpu-bundle device-coverage compare-python test-kill test-soak
+.PHONY: gpu-bundle device-coverage compare-python test-kill test-odd test-soak
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -59,6 +59,8 @@ test-ptx: setup ## the compiled PTX in an interpreter, over more random graphs t
 
 test-soak: setup ## 200 epochs over 2,000 files of which 5% are damaged: memory and open files stay flat
 	@FOREBAY_SOAK=1 cargo test $(CARGO_FLAGS) --test soak -- --nocapture
+test-odd: setup ## odd images and label lists of the data folder, file by file: verdict, time, peak memory
+	@cargo test $(CARGO_FLAGS) --test odd -- --nocapture
 
 test-sanitize: setup ## the kernels under AddressSanitizer and UBSan, over random plans
 	@cargo test $(CARGO_FLAGS) --test kernels sanitize -- --nocapture

@@ -42,13 +42,22 @@ struct Inner {
     line: Option<u64>,
     sample: Option<u64>,
     step: Option<String>,
+    offset: Option<u64>,
 }
 
 impl Error {
     /// An error of `kind` whose `message` says what is wrong and, where it can, what to do.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
-        Error(Box::new(Inner { kind, message, path: None, line: None, sample: None, step: None }))
+        Error(Box::new(Inner {
+            kind,
+            message,
+            path: None,
+            line: None,
+            sample: None,
+            step: None,
+            offset: None,
+        }))
     }
 
     /// A pipeline or graph error.
@@ -87,6 +96,13 @@ impl Error {
         self
     }
 
+    /// Names the file in place of what an inner place called it.
+    #[must_use]
+    pub fn with_path(mut self, path: impl AsRef<Path>) -> Self {
+        self.0.path = Some(path.as_ref().to_path_buf());
+        self
+    }
+
     /// Names the pipeline's file, or the built-in pipeline, where the error is about the pipeline.
     #[must_use]
     pub fn in_pipeline(self, path: impl AsRef<Path>) -> Self {
@@ -114,6 +130,13 @@ impl Error {
         self
     }
 
+    /// Notes where in the file it is, in bytes. For logs: a message that has it says so itself.
+    #[must_use]
+    pub fn at_offset(mut self, bytes: u64) -> Self {
+        self.0.offset.get_or_insert(bytes);
+        self
+    }
+
     /// Whose fault it is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -132,6 +155,12 @@ impl Error {
     /// The sample the error is about.
     pub fn sample(&self) -> Option<u64> {
         self.0.sample
+    }
+
+    /// Where in the file it is, in bytes, where that is known: near it for damage, the file's length
+    /// where the file is cut.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
     }
 
     /// The message without its place.

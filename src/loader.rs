@@ -51,6 +51,8 @@ pub struct Options {
     pub ids: Option<Vec<u64>>,
     /// Lets symbolic links lead out of the data directory.
     pub follow_links: bool,
+    /// What one sample may cost; one that costs more is an error before it does.
+    pub limits: Limits,
     /// Where the pipeline runs. From decoded pixels on, every device gives the same bytes.
     pub device: Choice,
     /// Where batches are handed over.
@@ -84,6 +86,7 @@ impl Default for Options {
             limit: None,
             ids: None,
             follow_links: false,
+            limits: Limits::default(),
             device: Choice::Auto,
             deliver: Deliver::Host,
         }
@@ -126,7 +129,8 @@ pub struct Loader {
 impl Loader {
     /// Opens the reader that `spec` names under `data` and compiles the plan.
     pub fn open(spec: &Spec, data: &Path, options: &Options) -> Result<Loader> {
-        let reader = open_reader(&spec.reader.kind, data, options.follow_links)?;
+        let max_bytes = options.limits.bytes;
+        let reader = open_reader(&spec.reader.kind, data, options.follow_links, max_bytes)?;
         let loader = Self::with_reader(spec, reader, options)?;
         Ok(Loader { root: data.to_path_buf(), ..loader })
     }
@@ -170,7 +174,7 @@ impl Loader {
             most: options.max_bad.unwrap_or(spec.reader.max_bad).of(samples),
             candidates: Candidates { count: samples, ids: ids.clone() },
         };
-        let bounds = (Limits::default(), faults);
+        let bounds = (options.limits, faults);
         let executor =
             Executor::new(program, reader, bounds, options.threads, held, setup.as_ref())?;
         Ok(Loader {
@@ -226,6 +230,11 @@ impl Loader {
     /// Where sample `id` of the list comes from: its path under the data directory.
     pub fn place(&self, id: u64) -> PathBuf {
         self.executor.reader().place(id)
+    }
+
+    /// Gives an error about sample `id` of the list its place: file, line and sample.
+    pub fn locate(&self, id: u64, error: Error) -> Error {
+        self.executor.reader().locate(id, error)
     }
 
     /// What each output of a batch holds.
@@ -348,11 +357,19 @@ impl Loader {
     }
 }
 
-/// The reader that a pipeline names, over a data directory.
-pub fn open_reader(kind: &ReaderKind, data: &Path, follow_links: bool) -> Result<Arc<dyn Reader>> {
+/// The reader that a pipeline names, over a data directory; it refuses files of more than
+/// `max_bytes`.
+pub fn open_reader(
+    kind: &ReaderKind,
+    data: &Path,
+    follow_links: bool,
+    max_bytes: u64,
+) -> Result<Arc<dyn Reader>> {
     Ok(match kind {
-        ReaderKind::File { file_list } => Arc::new(FileList::open(data, file_list, follow_links)?),
-        ReaderKind::Folders => Arc::new(Folders::open(data, follow_links)?),
+        ReaderKind::File { file_list } => {
+            Arc::new(FileList::open(data, file_list, follow_links)?.with_limit(max_bytes))
+        }
+        ReaderKind::Folders => Arc::new(Folders::open(data, follow_links)?.with_limit(max_bytes)),
         ReaderKind::Cifar10 { train } => Arc::new(Cifar10::open(data, *train)?),
     })
 }

@@ -1,5 +1,7 @@
 //! `forebay check`: every unreadable or odd file, before training.
 
+use super::clean::{Cleaned, ListArgs};
+use super::limits::LimitArgs;
 use super::open::{self, PipelineArgs};
 use super::progress::Progress;
 use super::{Verdict, counts};
@@ -31,6 +33,10 @@ pub(crate) struct Args {
     /// Let symbolic links lead out of the data directory
     #[arg(long)]
     follow_links: bool,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    list: ListArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -49,14 +55,18 @@ struct Found {
     sizes: BTreeMap<(u32, u32), u64>,
     /// Images by format.
     formats: BTreeMap<&'static str, u64>,
+    /// The list of those without a fault, where one was asked for.
+    cleaned: Option<Cleaned>,
 }
 
 /// Reads and decodes every sample; [`Verdict::Bad`] where one is unreadable.
 pub(crate) fn run(args: &Args) -> Result<Verdict> {
     let kind = args.pipeline.spec()?.reader.kind;
+    let roots = open::roots(&args.data, &kind)?;
+    args.list.admit(&kind, &roots)?;
     let mut found = Vec::new();
-    for root in open::roots(&args.data, &kind)? {
-        found.push(check(root, &kind, args.follow_links));
+    for root in roots {
+        found.push(check(root, &kind, args)?);
     }
     let mut out = stdout().lock();
     if args.json {
@@ -68,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<Verdict> {
     Ok(if good { Verdict::Good } else { Verdict::Bad })
 }
 
-fn check(root: PathBuf, kind: &ReaderKind, follow_links: bool) -> Found {
+fn check(root: PathBuf, kind: &ReaderKind, args: &Args) -> Result<Found> {
     let mut found = Found {
         samples: 0,
         classes: 0,
@@ -76,41 +86,55 @@ fn check(root: PathBuf, kind: &ReaderKind, follow_links: bool) -> Found {
         odd: Vec::new(),
         sizes: BTreeMap::new(),
         formats: BTreeMap::new(),
+        cleaned: None,
         root,
     };
-    match open_reader(kind, follow_links, &mut found) {
-        Ok(reader) => check_samples(&*reader, &mut found),
+    let no_list = match open_reader(kind, args, &mut found) {
+        Ok(reader) => {
+            let whole = found.faults.len() < MAX_LINE_FAULTS;
+            check_samples(&*reader, args.limits.limits(), &mut found);
+            if whole {
+                found.cleaned = args.list.write(&found.root, &*reader, &found.faults)?;
+            }
+            if whole { "every sample has a fault" } else { "too many of its lines are wrong" }
+        }
         // A list that cannot be read is a fault like any other.
-        Err(error) => found.faults.push(error),
+        Err(error) => {
+            found.faults.push(error);
+            "the samples' own list cannot be read"
+        }
+    };
+    if args.list.is_wanted() && found.cleaned.is_none() {
+        eprintln!("forebay: note: {}: no list was written: {no_list}", found.root.display());
     }
-    found
+    Ok(found)
 }
 
 /// Opens the reader, past wrong lines of its list.
 fn open_reader(
     kind: &ReaderKind,
-    follow_links: bool,
+    args: &Args,
     found: &mut Found,
 ) -> Result<Box<dyn Reader>, Error> {
-    let root = &found.root;
+    let (root, max_bytes) = (&found.root, args.limits.limits().bytes);
     Ok(match kind {
         ReaderKind::File { file_list } => {
             let (list, faults) =
-                FileList::open_with_faults(root, file_list, follow_links, MAX_LINE_FAULTS)?;
+                FileList::open_with_faults(root, file_list, args.follow_links, MAX_LINE_FAULTS)?;
             found.faults.extend(faults);
-            Box::new(list)
+            Box::new(list.with_limit(max_bytes))
         }
         ReaderKind::Folders => {
-            let folders = Folders::open(root, follow_links)?;
+            let folders = Folders::open(root, args.follow_links)?;
             let odd = folders.warnings().iter().map(|what| Error::new(ErrorKind::Data, what));
             found.odd.extend(odd);
-            Box::new(folders)
+            Box::new(folders.with_limit(max_bytes))
         }
         ReaderKind::Cifar10 { train } => Box::new(Cifar10::open(root, *train)?),
     })
 }
 
-fn check_samples(reader: &dyn Reader, found: &mut Found) {
+fn check_samples(reader: &dyn Reader, limits: Limits, found: &mut Found) {
     found.samples = reader.len();
     found.classes = match reader.classes().len() {
         0 => {
@@ -124,11 +148,14 @@ fn check_samples(reader: &dyn Reader, found: &mut Found) {
     let progress = Progress::new("checking", reader.len());
     let looks: Vec<Result<Look, Error>> = (0..reader.len())
         .into_par_iter()
-        .map_init(Eye::default, |eye, id| {
-            let look = eye.look(reader, id);
-            progress.add(1);
-            look
-        })
+        .map_init(
+            || Eye::new(limits),
+            |eye, id| {
+                let look = eye.look(reader, id);
+                progress.add(1);
+                look
+            },
+        )
         .collect();
     for look in looks {
         match look {
@@ -158,14 +185,11 @@ struct Eye {
     pixels: Pixels,
 }
 
-impl Default for Eye {
-    fn default() -> Self {
-        let decoder = Decoder::new(Limits::default());
-        Eye { decoder, file: Vec::new(), pixels: Pixels::new() }
-    }
-}
-
 impl Eye {
+    fn new(limits: Limits) -> Self {
+        Eye { decoder: Decoder::new(limits), file: Vec::new(), pixels: Pixels::new() }
+    }
+
     fn look(&mut self, reader: &dyn Reader, id: u64) -> Result<Look, Error> {
         if let Content::Planar { height, width } = reader.read(id, &mut self.file)? {
             return Ok(Look { size: (width, height), format: "raw", odd: None });
@@ -195,10 +219,8 @@ fn oddity(name: &Path, bytes: &[u8], info: &decoder::Info) -> Option<String> {
     if let Some(promised) = promised.filter(|promised| *promised != info.format) {
         what.push(format!("named as {promised}, is {}", info.format));
     }
-    if !info.warnings.is_empty() {
-        let mut warnings: Vec<String> = info.warnings.iter().map(|code| warning(*code)).collect();
-        warnings.dedup();
-        what.push(format!("decodes, but has {}", warnings.join(", ")));
+    if let Some(warnings) = info.warning_text() {
+        what.push(format!("decodes, but has {warnings}"));
     }
     if let Ok(header) = decoder::probe(bytes) {
         if header.format == "jpeg" && header.components == 4 {
@@ -209,15 +231,6 @@ fn oddity(name: &Path, bytes: &[u8], info: &decoder::Info) -> Option<String> {
         }
     }
     (!what.is_empty()).then(|| what.join("; "))
-}
-
-/// What a code of libjpeg's harmless warnings means, as far as files have shown them.
-fn warning(code: i32) -> String {
-    const JWRN_EXTRANEOUS_DATA: i32 = 116;
-    match code {
-        JWRN_EXTRANEOUS_DATA => "stray bytes before a marker".into(),
-        code => format!("libjpeg's warning {code}"),
-    }
 }
 
 fn print(out: &mut impl Write, found: &Found) -> Result<()> {
@@ -238,6 +251,10 @@ fn print(out: &mut impl Write, found: &Found) -> Result<()> {
         counts(found.faults.len() as u64, "fault", "faults"),
         counts(found.odd.len() as u64, "odd file", "odd files"),
     )?;
+    if let Some(Cleaned { path, samples, left_out }) = &found.cleaned {
+        let (path, samples) = (path.display(), counts(*samples, "sample", "samples"));
+        writeln!(out, "{path}: {samples}, {left_out} left out")?;
+    }
     Ok(())
 }
 
@@ -273,6 +290,13 @@ fn to_json(found: &[Found]) -> serde_json::Value {
     };
     let each = |found: &Found| {
         let size = |(&(width, height), &images): (&(u32, u32), &u64)| json!({ "width": width, "height": height, "images": images });
+        let cleaned = found.cleaned.as_ref().map(|cleaned| {
+            json!({
+                "file": cleaned.path.to_string_lossy(),
+                "samples": cleaned.samples,
+                "left_out": cleaned.left_out,
+            })
+        });
         json!({
             "data": found.root.to_string_lossy(),
             "samples": found.samples,
@@ -281,6 +305,7 @@ fn to_json(found: &[Found]) -> serde_json::Value {
             "sizes": found.sizes.iter().map(size).collect::<Vec<_>>(),
             "faults": errors(&found.faults),
             "odd": errors(&found.odd),
+            "list": cleaned,
         })
     };
     json!({ "roots": found.iter().map(each).collect::<Vec<_>>() })

@@ -2,6 +2,7 @@
 
 use super::classes::report_folders;
 use super::faults::{FaultArgs, notes};
+use super::limits::LimitArgs;
 use super::pipelines;
 use anyhow::{Context, Result, bail};
 use clap::builder::NonEmptyStringValueParser;
@@ -56,6 +57,8 @@ pub(crate) struct SourceArgs {
     #[arg(long)]
     follow_links: bool,
     #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
     faults: FaultArgs,
 }
 
@@ -79,6 +82,7 @@ impl SourceArgs {
             follow_links: self.follow_links,
             on_error: self.faults.on_error,
             max_bad: self.faults.max_bad,
+            limits: self.limits.limits(),
             ..Options::default()
         }
     }

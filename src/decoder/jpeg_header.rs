@@ -1,7 +1,6 @@
 //! A walk over a JPEG's markers, without libjpeg: size, kind and EXIF orientation.
 
-use super::Header;
-use super::orient::Orientation;
+use super::{Header, Orientation, exif};
 use crate::error::{Error, ErrorKind, Result};
 
 const SOI: u8 = 0xD8;
@@ -138,36 +137,9 @@ fn parse_frame(marker: u8, payload: &[u8]) -> Result<Header> {
     })
 }
 
-/// Tag 0x0112 of IFD 0 in an `Exif` APP1 payload. Only that one directory is looked at, so no
-/// chain of offsets can loop.
+/// The orientation of an APP1 payload that holds EXIF metadata.
 fn exif_orientation(app1: &[u8]) -> Option<Orientation> {
-    let tiff = app1.strip_prefix(b"Exif\0\0")?;
-    let little = match tiff.get(..4)? {
-        b"II*\0" => true,
-        b"MM\0*" => false,
-        _ => return None,
-    };
-    let u16_at = |at: usize| -> Option<u16> {
-        let bytes = tiff.get(at..at.checked_add(2)?)?.try_into().ok()?;
-        Some(if little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
-    };
-    let u32_at = |at: usize| -> Option<u32> {
-        let bytes = tiff.get(at..at.checked_add(4)?)?.try_into().ok()?;
-        Some(if little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
-    };
-    let directory = u32_at(4)? as usize;
-    for i in 0..usize::from(u16_at(directory)?) {
-        let entry = directory + 2 + i * 12;
-        if u16_at(entry)? != 0x0112 {
-            continue;
-        }
-        return match u16_at(entry + 2)? {
-            3 => Some(Orientation::from_exif(u16_at(entry + 8)?.into())),
-            4 => Some(Orientation::from_exif(u32_at(entry + 8)?)),
-            _ => None,
-        };
-    }
-    None
+    app1.starts_with(b"Exif\0\0").then(|| exif::orientation(app1)).flatten()
 }
 
 fn damaged(what: &str) -> Error {

@@ -5,20 +5,26 @@
 //!
 //! With a GPU, [`route`] sends large baseline JPEGs to [`nvjpeg`] instead.
 
+mod container;
+mod exif;
 mod formats;
 mod jpeg_header;
+mod limits;
 pub mod nvjpeg;
 mod orient;
 mod route;
+mod sniff;
 mod structure;
 mod turbo;
 
+pub use limits::Limits;
 pub use orient::Orientation;
 pub use route::{Frame, Reason, Route, Rule, Subsampling, route};
+pub use turbo::warning_text;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Buffer;
-use formats::Kind;
+use sniff::{Kind, sniff};
 use turbo::Turbo;
 
 /// A decoded image: u8, RGB, rows top down, dense (row stride 3 x width).
@@ -72,44 +78,6 @@ impl Pixels {
     }
 }
 
-/// Bounds checked before memory is taken or work is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Pixels of one image.
-    pub pixels: u64,
-    /// Bytes of one encoded file.
-    pub bytes: u64,
-    /// Scans of one progressive JPEG.
-    pub scans: u32,
-}
-
-impl Default for Limits {
-    /// 128 million pixels, more than any photo of ImageNet; files of 256 MiB; and ten times the
-    /// scans that libjpeg writes.
-    fn default() -> Self {
-        Limits { pixels: 128_000_000, bytes: 256 << 20, scans: 100 }
-    }
-}
-
-impl Limits {
-    fn check_pixels(&self, width: u32, height: u32) -> Result<()> {
-        if u64::from(width) * u64::from(height) <= self.pixels {
-            return Ok(());
-        }
-        let most = self.pixels;
-        let text = format!("{width} x {height} pixels are over the limit of {most} pixels");
-        Err(Error::new(ErrorKind::Limit, text))
-    }
-
-    fn check_bytes(&self, len: usize) -> Result<()> {
-        if len as u64 <= self.bytes {
-            return Ok(());
-        }
-        let text = format!("a file of {len} bytes is over the limit of {}", self.bytes);
-        Err(Error::new(ErrorKind::Limit, text))
-    }
-}
-
 /// What a decode found beside the pixels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Info {
@@ -118,6 +86,15 @@ pub struct Info {
     /// Codes of libjpeg's warnings in order (`JWRN_*` as numbers), the first 16, empty for other
     /// formats. All of them are harmless: a warning that means lost pixels is an error.
     pub warnings: Vec<i32>,
+}
+
+impl Info {
+    /// What the warnings mean, each once, for people; `None` where there is none.
+    pub fn warning_text(&self) -> Option<String> {
+        let mut texts: Vec<String> = self.warnings.iter().map(|&code| warning_text(code)).collect();
+        texts.dedup();
+        (!texts.is_empty()).then(|| texts.join(", "))
+    }
 }
 
 /// What an image's header says.
@@ -152,7 +129,7 @@ impl Header {
 /// For JPEG this walks the markers up to the first scan and allocates nothing. Errors: damaged
 /// or unsupported bytes, as far as the header shows it.
 pub fn probe(bytes: &[u8]) -> Result<Header> {
-    match formats::sniff(bytes)? {
+    match sniff(bytes)? {
         Kind::Jpeg => jpeg_header::read(bytes),
         Kind::Other(format) => formats::header(bytes, format),
     }
@@ -187,7 +164,7 @@ impl Decoder {
     /// which the caller knows.
     pub fn decode(&mut self, bytes: &[u8], out: &mut Pixels) -> Result<Info> {
         self.limits.check_bytes(bytes.len())?;
-        match formats::sniff(bytes)? {
+        match sniff(bytes)? {
             Kind::Jpeg => {
                 let turn = jpeg_header::orientation(bytes);
                 let turbo = match &mut self.turbo {

@@ -5,8 +5,8 @@
 //! assume, the CPU decoder is the reference. Damage that only the entropy-coded bytes show is not
 //! seen here.
 
-use super::formats::{self, Kind};
 use super::jpeg_header::{self, Walk};
+use super::sniff::{Kind, sniff};
 use super::structure::Structure;
 use super::{Limits, Orientation};
 use std::fmt;
@@ -147,7 +147,7 @@ fn admit(bytes: &[u8], rule: &Rule) -> Result<Frame, Reason> {
     rule.gpu?;
     let check = |holds: bool, reason| if holds { Ok(()) } else { Err(reason) };
     check(!rule.exact, Reason::Exact)?;
-    check(matches!(formats::sniff(bytes), Ok(Kind::Jpeg)), Reason::Format)?;
+    check(matches!(sniff(bytes), Ok(Kind::Jpeg)), Reason::Format)?;
     let mut structure = Structure::default();
     let walk = jpeg_header::walk(bytes, |marker, payload| structure.see(marker, payload));
     let Walk { header, scan, stray } = walk.map_err(|_| Reason::Damaged)?;

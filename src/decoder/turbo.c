@@ -19,7 +19,21 @@
 enum { MAX_WARNINGS = 16, MAX_ROWS = 64 };
 
 /* The same numbers as `status` in turbo.rs. */
-enum { OK, DAMAGED, TRUNCATED, INCOMPLETE, UNSUPPORTED, TOO_MANY_SCANS, NO_MEMORY };
+enum {
+  OK,
+  DAMAGED,
+  TRUNCATED,
+  INCOMPLETE,
+  UNSUPPORTED,
+  TOO_MANY_SCANS,
+  TOO_MUCH_WORK,
+  NO_MEMORY,
+};
+
+/* `warning_text` in turbo.rs has words for these. */
+_Static_assert(JWRN_ADOBE_XFORM == 114 && JWRN_EXTRANEOUS_DATA == 116 && JWRN_JFIF_MAJOR == 119 &&
+                   JWRN_NOT_SEQUENTIAL == 122,
+               "turbo.rs names the same numbers");
 
 /* What Rust reads after each call; the same layout as `Report` in turbo.rs. */
 typedef struct {
@@ -45,6 +59,7 @@ typedef struct {
   uint8_t *rows;
   size_t stride;
   int max_scans;
+  uint64_t max_work; /* pixels times scans */
   uint32_t seen; /* bit i: a scan has held component i */
 
   report_t report;
@@ -90,10 +105,19 @@ static void on_message(j_common_ptr c, int level)
   case JWRN_JPEG_EOF: /* libjpeg would go on with an invented end marker */
     fail(h, TRUNCATED);
   case JWRN_ARITH_BAD_CODE:
+  case JWRN_BOGUS_PROGRESSION: /* a scan refines what no scan before it began */
   case JWRN_HIT_MARKER:
   case JWRN_HUFF_BAD_CODE:
   case JWRN_MUST_RESYNC:
     fail(h, DAMAGED);
+  case JWRN_EXTRANEOUS_DATA: {
+    /* Behind a scan they are stray. Before a restart marker they are of its rows, and left over
+     * because the decoder lost its way there. */
+    int marker = c->err->msg_parm.i[1];
+    if (marker >= JPEG_RST0 && marker <= JPEG_RST0 + 7)
+      fail(h, DAMAGED);
+    break;
+  }
   default:
     break;
   }
@@ -105,6 +129,10 @@ static void on_progress(j_common_ptr c)
   handle_t *h = (handle_t *)c;
   if (h->c.input_scan_number > h->max_scans)
     fail(h, TOO_MANY_SCANS);
+  uint64_t pixels = (uint64_t)h->c.image_width * h->c.image_height;
+  uint64_t before = h->c.input_scan_number > 1 ? (uint64_t)h->c.input_scan_number - 1 : 0;
+  if (pixels * before + pixels * h->c.input_iMCU_row / h->c.total_iMCU_rows > h->max_work)
+    fail(h, TOO_MUCH_WORK);
   for (int i = 0; i < h->c.comps_in_scan; i++)
     h->seen |= 1u << h->c.cur_comp_info[i]->component_index;
 }
@@ -169,16 +197,17 @@ static void cmyk_to_rgb(const JSAMPLE *in, uint8_t *out, JDIMENSION width)
     }
 }
 
-/* Whether every component has data: libjpeg fills one that no scan held with gray and says
- * nothing. */
+/* Whether the scans held every bit of every component: libjpeg fills what none held with gray or
+ * smooths it over, and says nothing. */
 static boolean complete(const handle_t *h)
 {
   const struct jpeg_decompress_struct *c = &h->c;
   if (c->progress && h->seen != (1u << c->num_components) - 1)
     return FALSE;
   for (int i = 0; c->coef_bits && i < c->num_components; i++)
-    if (c->coef_bits[i][0] < 0)
-      return FALSE;
+    for (int k = 0; k < DCTSIZE2; k++)
+      if (c->coef_bits[i][k] != 0)
+        return FALSE;
   return TRUE;
 }
 
@@ -219,7 +248,7 @@ static void read_rows(handle_t *h)
 
 /* A handle that takes at most `max_memory` bytes for one image's coefficients; NULL without
  * memory. */
-handle_t *forebay_jpeg_new(size_t max_memory, uint32_t max_scans)
+handle_t *forebay_jpeg_new(size_t max_memory, uint32_t max_scans, uint64_t max_work)
 {
   handle_t *h = calloc(1, sizeof *h);
   if (!h)
@@ -228,6 +257,7 @@ handle_t *forebay_jpeg_new(size_t max_memory, uint32_t max_scans)
   h->errors.error_exit = on_error;
   h->errors.emit_message = on_message;
   h->max_scans = max_scans < INT32_MAX ? (int)max_scans : INT32_MAX;
+  h->max_work = max_work;
   if (guarded(h, create) != OK) {
     jpeg_destroy_decompress(&h->c);
     free(h);

@@ -19,6 +19,7 @@ mod status {
     pub(super) const INCOMPLETE: c_int = 3;
     pub(super) const UNSUPPORTED: c_int = 4;
     pub(super) const TOO_MANY_SCANS: c_int = 5;
+    pub(super) const TOO_MUCH_WORK: c_int = 6;
 }
 
 /// `report_t` of turbo.c.
@@ -43,7 +44,7 @@ struct Raw {
 }
 
 unsafe extern "C" {
-    fn forebay_jpeg_new(max_memory: usize, max_scans: u32) -> *mut Raw;
+    fn forebay_jpeg_new(max_memory: usize, max_scans: u32, max_work: u64) -> *mut Raw;
     fn forebay_jpeg_free(handle: *mut Raw);
     fn forebay_jpeg_header(handle: *mut Raw, bytes: *const u8, length: usize) -> c_int;
     fn forebay_jpeg_rows(handle: *mut Raw, rows: *mut u8, stride: usize) -> c_int;
@@ -74,7 +75,7 @@ impl Turbo {
         let memory = limits.pixels.saturating_mul(12).saturating_add(16 << 20);
         let memory = usize::try_from(memory).unwrap_or(usize::MAX).min(isize::MAX as usize);
         // SAFETY: takes numbers only.
-        let raw = unsafe { forebay_jpeg_new(memory, limits.scans) };
+        let raw = unsafe { forebay_jpeg_new(memory, limits.scans, limits.work) };
         let raw = NonNull::new(raw)
             .ok_or_else(|| Error::new(ErrorKind::Limit, "out of memory for a JPEG decoder"))?;
         Ok(Turbo { raw, limits })
@@ -120,33 +121,51 @@ impl Turbo {
         let text = text.trim_start_matches("Corrupt JPEG data: ");
         let &Report { row, height, offset, .. } = report;
         match status {
-            status::TRUNCATED if row > 0 && row == height => {
-                Error::new(ErrorKind::Decode, "truncated JPEG: the end marker is missing")
-            }
-            status::TRUNCATED if row > 0 => {
-                let text = format!("truncated JPEG: {len} bytes end near row {row} of {height}");
-                Error::new(ErrorKind::Decode, text)
-            }
             status::TRUNCATED => {
-                let text = format!("truncated JPEG: the data end after {len} bytes");
-                Error::new(ErrorKind::Decode, text)
+                let text = match row {
+                    0 => format!("truncated JPEG: the data end after {len} bytes"),
+                    row if row == height => "truncated JPEG: the end marker is missing".into(),
+                    row => format!("truncated JPEG: {len} bytes end near row {row} of {height}"),
+                };
+                Error::new(ErrorKind::Decode, text).at_offset(len as u64)
             }
             status::DAMAGED => {
                 let text = format!("damaged JPEG: {text} (near byte {offset} of {len})");
-                Error::new(ErrorKind::Decode, text)
+                Error::new(ErrorKind::Decode, text).at_offset(offset as u64)
             }
             status::INCOMPLETE => {
-                Error::new(ErrorKind::Decode, "damaged JPEG: a colour component has no data")
+                let text = "damaged JPEG: scans are missing, so parts of the picture have no data";
+                Error::new(ErrorKind::Decode, text)
             }
             status::UNSUPPORTED => {
                 Error::new(ErrorKind::Unsupported, format!("unsupported JPEG: {text}"))
             }
             status::TOO_MANY_SCANS => {
                 let most = self.limits.scans;
-                let text = format!("progressive JPEG of more than {most} scans, the limit");
+                let text =
+                    format!("a JPEG of more than {most} scans (--max-scans raises the limit)");
+                Error::new(ErrorKind::Limit, text)
+            }
+            status::TOO_MUCH_WORK => {
+                let most = self.limits.work;
+                let text = format!(
+                    "a JPEG of more than {most} pixels times scans (--max-work raises the limit)"
+                );
                 Error::new(ErrorKind::Limit, text)
             }
             _ => Error::new(ErrorKind::Limit, format!("JPEG over the memory limit: {text}")),
         }
+    }
+}
+
+/// What a code of [`Info::warnings`](super::Info::warnings) means, for people.
+pub fn warning_text(code: i32) -> String {
+    // The numbers of jerror.h, which turbo.c compares.
+    match code {
+        114 => "an unknown colour transform in its Adobe segment".into(),
+        116 => "stray bytes before a marker".into(),
+        119 => "an unknown JFIF version".into(),
+        122 => "scan parameters that a baseline file cannot have".into(),
+        code => format!("libjpeg's warning {code}"),
     }
 }

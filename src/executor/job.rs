@@ -8,6 +8,7 @@ use super::ledger::{Done, Incident};
 use super::program::Program;
 use super::ring::{Lease, Size};
 use super::worker::{Fit, Key, Worker};
+use crate::decoder::Info;
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::OnError;
 use crate::reader::sampler::Place;
@@ -199,8 +200,7 @@ impl Job {
     /// Takes down how a sample that is good by itself fits.
     fn seated(self: &Arc<Self>, position: usize, id: u64, fit: Fit) {
         match fit {
-            Fit::Filled(warnings) if warnings.is_empty() => {}
-            Fit::Filled(warnings) => self.warn(position, id, &warnings),
+            Fit::Filled(info) => self.warn(position, id, &info),
             Fit::OtherSize => {
                 self.mixed.store(true, Relaxed);
                 self.close();
@@ -303,15 +303,13 @@ impl Job {
     }
 
     /// Takes down what a decoder said of a sample that a GPU failed at.
-    pub(super) fn warned(&self, position: usize, warnings: &[i32]) {
-        if !warnings.is_empty() {
-            self.warn(position, self.id(position), warnings);
-        }
+    pub(super) fn warned(&self, position: usize, info: &Info) {
+        self.warn(position, self.id(position), info);
     }
 
-    fn warn(&self, position: usize, id: u64, warnings: &[i32]) {
-        let error = Error::new(ErrorKind::Decode, format!("{warnings:?}"));
-        let error = self.placed(id, error);
+    fn warn(&self, position: usize, id: u64, info: &Info) {
+        let Some(text) = info.warning_text() else { return };
+        let error = self.placed(id, Error::new(ErrorKind::Decode, text));
         self.note(Incident { position, id, error, done: Done::Kept });
     }
 

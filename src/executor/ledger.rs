@@ -145,6 +145,9 @@ impl Ledger {
             put("line", line.into());
         }
         put("epoch", epoch.into());
+        if let Some(offset) = error.offset() {
+            put("offset", offset.into());
+        }
         // The name is an entry of its own.
         let subject = format!("{}: ", name.display());
         let reason = error.message();

@@ -5,7 +5,7 @@ use super::fill::Seat;
 use super::gpu::Source;
 use super::program::Scratch;
 use super::ring::Size;
-use crate::decoder::{Decoder, Frame, Pixels, Reason, Route, route};
+use crate::decoder::{Decoder, Frame, Info, Pixels, Reason, Route, route};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Content;
 use crate::stats::Counters;
@@ -35,8 +35,8 @@ pub(super) struct Key {
 /// How a sample that did not fail ended.
 #[derive(Debug)]
 pub(super) enum Fit {
-    /// Its place is filled. The codes of what its decoder warned of come with it.
-    Filled(Vec<i32>),
+    /// Its place is filled. What its decoder had to say comes with it.
+    Filled(Info),
     /// Its outputs have another size than those of the samples that came first.
     OtherSize,
     /// There is no room for the batch, which is no fault of the sample.
@@ -65,7 +65,7 @@ impl Worker {
         lap.end(&counters.read_ns);
 
         let mut frame: Option<Frame> = None;
-        let mut warnings = Vec::new();
+        let mut info = Info::default();
         match content {
             Content::Encoded => {
                 let way = engine
@@ -74,7 +74,7 @@ impl Worker {
                     Route::Nvjpeg(found) => frame = Some(found),
                     Route::Cpu(reason) => {
                         tally.reasons[reason as usize].fetch_add(1, Relaxed);
-                        warnings = self.decode(shared, counters)?;
+                        info = self.decode(shared, counters)?;
                     }
                 }
             }
@@ -122,16 +122,16 @@ impl Worker {
         }
         lap.end(&counters.augment_ns);
         counters.samples.fetch_add(1, Relaxed);
-        Ok(Fit::Filled(warnings))
+        Ok(Fit::Filled(info))
     }
 
-    fn decode(&mut self, shared: &Shared, counters: &Counters) -> Result<Vec<i32>> {
+    fn decode(&mut self, shared: &Shared, counters: &Counters) -> Result<Info> {
         let decoder = self.decoder.get_or_insert_with(|| Decoder::new(shared.limits));
         let info = decoder.decode(&self.file, &mut self.pixels)?;
         if !info.warnings.is_empty() {
             counters.warnings.fetch_add(info.warnings.len() as u64, Relaxed);
         }
-        Ok(info.warnings)
+        Ok(info)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A text file of `name label` lines.
 
 use super::beneath::{Root, as_path};
-use super::{Content, DEFAULT_LIMIT, Reader};
+use super::{Content, DEFAULT_LIMIT, Reader, advise};
 use crate::error::{Error, ErrorKind, Result};
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
@@ -105,7 +105,7 @@ impl Reader for FileList {
     fn read(&self, id: u64, buf: &mut Vec<u8>) -> Result<Content> {
         match self.root.read(self.lines.name(id), self.limit, buf) {
             Ok(()) => Ok(Content::Encoded),
-            Err(e) => Err(self.locate(id, e)),
+            Err(e) => Err(self.locate(id, advise(e))),
         }
     }
 }

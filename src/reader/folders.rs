@@ -2,7 +2,7 @@
 
 use super::beneath::{Root, as_path};
 use super::file_list::under;
-use super::{Content, DEFAULT_LIMIT, Reader};
+use super::{Content, DEFAULT_LIMIT, Reader, advise};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::FileType;
 use std::ffi::{CStr, CString};
@@ -148,14 +148,13 @@ impl Reader for Folders {
     }
 
     fn locate(&self, id: u64, error: Error) -> Error {
-        let path = self.path.join(self.place(id));
-        Error::new(error.kind(), error.message()).at_path(path).at_sample(id)
+        error.with_path(self.path.join(self.place(id))).at_sample(id)
     }
 
     fn read(&self, id: u64, buf: &mut Vec<u8>) -> Result<Content> {
         match self.root.read(self.name(id), self.limit, buf) {
             Ok(()) => Ok(Content::Encoded),
-            Err(e) => Err(self.locate(id, e)),
+            Err(e) => Err(self.locate(id, advise(e))),
         }
     }
 }

@@ -7,13 +7,26 @@ pub mod folders;
 pub mod permutation;
 pub mod sampler;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::Xxh3;
 
 pub(crate) use beneath::Root;
 
 /// Bytes of one file above which readers refuse it, where nothing else is asked for.
 pub const DEFAULT_LIMIT: u64 = 256 << 20;
+
+/// Tells of a sample's file that is too large which flag raises the limit.
+fn advise(error: Error) -> Error {
+    if error.kind() != ErrorKind::Limit {
+        return error;
+    }
+    let text = format!("{} (--max-file-bytes raises it)", error.message());
+    let advised = Error::new(ErrorKind::Limit, text);
+    match error.path() {
+        Some(path) => advised.at_path(path),
+        None => advised,
+    }
+}
 
 /// What [`Reader::read`] left in the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

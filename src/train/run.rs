@@ -205,16 +205,17 @@ pub fn run(
         tch::set_num_threads(threads);
     }
     let device = options.device.torch();
+    let classes = options.classes.map_or_else(|| classes(train, valid.as_ref()), Ok)?;
+    std::iter::once(&*train).chain(&*valid).try_for_each(|data| check_labels(data, classes))?;
     let model = Model {
         stem: options.stem,
-        classes: options.classes.map_or_else(|| classes(train, valid.as_ref()), Ok)?,
+        classes,
         names: train.classes().to_vec(),
         lora: options.lora.map(|rank| {
             let before = resume.and_then(|(_, checkpoint)| checkpoint.meta.model.lora);
             Lora { rank, head: before.is_some_and(|lora| lora.head) }
         }),
     };
-    let classes = model.classes;
     let weights = options.weights.as_ref().filter(|_| resume.is_none());
     let (learner, report) = Learner::new(model, options.recipe.clone(), weights, device)?;
     let mut run = Run {
@@ -462,4 +463,13 @@ fn classes(train: &Loader, valid: Option<&Loader>) -> Result<i64> {
         return Err(Error::new(ErrorKind::Limit, message));
     }
     Ok(largest + 1)
+}
+
+/// Before anything is learnt: on a GPU a label without a class ends the process, later and unnamed.
+fn check_labels(data: &Loader, classes: i64) -> Result<()> {
+    let wrong = (0..data.samples()).map(|id| (id, data.label(id))).find(|(_, l)| *l >= classes);
+    wrong.map_or(Ok(()), |(id, label)| {
+        let message = format!("label {label}, but the model has {classes} classes");
+        Err(data.locate(id, Error::new(ErrorKind::Data, message)))
+    })
 }

@@ -138,8 +138,8 @@ pub(crate) fn reference(jpeg: &[u8], width: usize, height: usize, cmyk: bool) ->
     pixels
 }
 
-/// `jpeg` with an Exif segment that holds an orientation, after SOI.
-pub(crate) fn with_orientation(jpeg: &[u8], value: u16, little: bool) -> Vec<u8> {
+/// EXIF metadata that state an orientation, as JPEG holds them.
+pub(crate) fn exif(value: u16, little: bool) -> Vec<u8> {
     let two = |v: u16| if little { v.to_le_bytes() } else { v.to_be_bytes() };
     let four = |v: u32| if little { v.to_le_bytes() } else { v.to_be_bytes() };
     let mut exif = b"Exif\0\0".to_vec();
@@ -155,7 +155,12 @@ pub(crate) fn with_orientation(jpeg: &[u8], value: u16, little: bool) -> Vec<u8>
         exif.extend(two(0));
     }
     exif.extend(four(0));
-    insert(jpeg, 2, &segment(0xE1, &exif))
+    exif
+}
+
+/// `jpeg` with an Exif segment that holds an orientation, after SOI.
+pub(crate) fn with_orientation(jpeg: &[u8], value: u16, little: bool) -> Vec<u8> {
+    insert(jpeg, 2, &segment(0xE1, &exif(value, little)))
 }
 
 /// A marker segment.

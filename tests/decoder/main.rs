@@ -1,9 +1,13 @@
 //! The decoder: exact pixels, odd and damaged files, limits.
 
+mod cuts;
 mod damage;
 mod encode;
 mod exact;
+mod files;
 mod formats;
+mod metadata;
+mod neighbours;
 mod route;
 mod shared;
 

@@ -1,6 +1,7 @@
 //! The settings of `forebay train`. Each can stand in a file under its name; config.rs.
 
 use crate::faults::FaultArgs;
+use crate::limits::LimitArgs;
 use crate::schedule_args::ScheduleArgs;
 use crate::train::accumulate::Accumulate;
 use crate::train::checkpoint::Model;
@@ -71,6 +72,8 @@ pub(crate) struct DataArgs {
     /// Let symbolic links lead out of the data directory
     #[arg(long)]
     pub(crate) follow_links: bool,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) faults: FaultArgs,
     /// Train on one batch, held in memory, again and again: what an epoch costs without a loader

@@ -27,6 +27,7 @@ pub(crate) fn open(args: &Args, device: Choice) -> Result<Data> {
         follow_links: args.data.follow_links,
         on_error: args.data.faults.on_error,
         max_bad: args.data.faults.max_bad,
+        limits: args.data.limits.limits(),
         device,
         deliver: Deliver::Device,
         ..loader::Options::default()

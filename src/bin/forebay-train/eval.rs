@@ -2,6 +2,7 @@
 
 use crate::data::{VALID, fitting, judging};
 use crate::faults::{FaultArgs, notes};
+use crate::limits::LimitArgs;
 use crate::network;
 use crate::pictures::{class, confusion};
 use crate::place;
@@ -48,6 +49,8 @@ pub(crate) struct Args {
     #[arg(long)]
     follow_links: bool,
     #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
     faults: FaultArgs,
     /// Draw who is taken for whom
     #[arg(long, value_name = "FILE.png")]
@@ -80,6 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         follow_links: args.follow_links,
         on_error: Some(judging(on_error)),
         max_bad: args.faults.max_bad,
+        limits: args.limits.limits(),
         device: place.loader,
         deliver: Deliver::Device,
         ..loader::Options::default()

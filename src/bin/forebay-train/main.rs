@@ -12,6 +12,8 @@ mod export_weights;
 mod faults;
 #[path = "../../cli/interrupt.rs"]
 mod interrupt;
+#[path = "../../cli/limits.rs"]
+mod limits;
 mod merge_lora;
 mod network;
 mod pictures;

@@ -2,6 +2,7 @@
 
 use crate::Verdict;
 use crate::data::VALID;
+use crate::limits::LimitArgs;
 use crate::network;
 use crate::pictures::class;
 use crate::pipelines;
@@ -12,7 +13,7 @@ use anyhow::Result;
 use forebay::device::Choice;
 use forebay::file;
 use forebay::loader::{self, Loader};
-use forebay::reader::{Content, DEFAULT_LIMIT, Reader};
+use forebay::reader::{Content, Reader};
 use std::io::{self, Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub(crate) struct Args {
     /// Look at each image and its mirror image [default: as the checkpoint's run did]
     #[arg(long)]
     test_flip: bool,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Print a JSON object a picture
     #[arg(long)]
     json: bool,
@@ -52,13 +55,15 @@ pub(crate) fn run(args: &Args) -> Result<Verdict> {
     let pipeline = args.pipeline.clone().or(named).unwrap_or_else(|| VALID.to_string());
     let names = meta.map(|meta| meta.model.names).unwrap_or_default();
     // One a batch: pictures need not be of one size, and one that is broken harms no other.
+    let limits = args.limits.limits();
     let options = loader::Options {
         batch_size: 1,
         shuffle: Some(false),
+        limits,
         device: Choice::Cpu,
         ..loader::Options::default()
     };
-    let pictures = Arc::new(Pictures(args.images.clone()));
+    let pictures = Arc::new(Pictures { paths: args.images.clone(), limit: limits.bytes });
     let mut loader = Loader::with_reader(&pipelines::named(&pipeline)?, pictures, &options)
         .map_err(|e| e.in_pipeline(&pipeline))?;
     let mut verdict = Verdict::Done;
@@ -95,11 +100,15 @@ fn tell(args: &Args, image: usize, likely: &[(i64, f64)], names: &[String]) -> i
 }
 
 /// The files that were named, wherever they lie.
-struct Pictures(Vec<PathBuf>);
+struct Pictures {
+    paths: Vec<PathBuf>,
+    /// Bytes of the largest file that is read.
+    limit: u64,
+}
 
 impl Reader for Pictures {
     fn len(&self) -> u64 {
-        self.0.len() as u64
+        self.paths.len() as u64
     }
 
     fn label(&self, _: u64) -> i64 {
@@ -111,11 +120,11 @@ impl Reader for Pictures {
     }
 
     fn place(&self, id: u64) -> PathBuf {
-        self.0[id as usize].clone()
+        self.paths[id as usize].clone()
     }
 
     fn read(&self, id: u64, buf: &mut Vec<u8>) -> forebay::Result<Content> {
-        *buf = file::read(&self.0[id as usize], DEFAULT_LIMIT)?;
+        *buf = file::read(&self.paths[id as usize], self.limit)?;
         Ok(Content::Encoded)
     }
 }

@@ -194,7 +194,7 @@ impl Submitter {
                     Some(Error::new(ErrorKind::Decode, text))
                 }
                 Ok(info) => {
-                    job.warned(image.position, &info.warnings);
+                    job.warned(image.position, &info);
                     None
                 }
             };
