@@ -4,6 +4,7 @@ mod damage;
 mod encode;
 mod exact;
 mod formats;
+mod found;
 mod route;
 mod shared;
 
