@@ -11,6 +11,9 @@ TRAIN ?=
 # Kills of `make test-kill`, and options of `make compare-python`.
 KILLS ?= 10
 COMPARE ?=
+# Seconds of `make fuzz` over all targets, and a word of their names where only some are meant.
+FUZZ_SECONDS ?= 60
+FUZZ ?=
 # Random graphs of `make test-ptx`.
 PTX_GRAPHS ?= 200
 # The folder with the binary version of CIFAR-10, where it is there already.
@@ -26,7 +29,7 @@ INTERPRETER = $(wildcard $(or $(FOREBAY_SHARED),../shared)/tools/ptxrun.py)
 CARGO_FLAGS := --release --features "$(FEATURES)"
 
 .PHONY: help setup build train test test-python test-ptx test-sanitize test-gpu lint bench clean
-.PHONY: gpu-bundle device-coverage compare-python test-kill test-odd test-soak
+.PHONY: gpu-bundle device-coverage compare-python test-kill test-odd test-soak fuzz deny
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -59,11 +62,19 @@ test-ptx: setup ## the compiled PTX in an interpreter, over more random graphs t
 
 test-soak: setup ## 200 epochs over 2,000 files of which 5% are damaged: memory and open files stay flat
 	@FOREBAY_SOAK=1 cargo test $(CARGO_FLAGS) --test soak -- --nocapture
+
 test-odd: setup ## odd images and label lists of the data folder, file by file: verdict, time, peak memory
 	@cargo test $(CARGO_FLAGS) --test odd -- --nocapture
 
-test-sanitize: setup ## the kernels under AddressSanitizer and UBSan, over random plans
+test-sanitize: setup ## kernels over random plans and decoder over damaged files, under ASan and UBSan
 	@cargo test $(CARGO_FLAGS) --test kernels sanitize -- --nocapture
+	@cargo test $(CARGO_FLAGS) --test sanitize -- --ignored --nocapture
+
+fuzz: setup ## hostile input for each parser: FUZZ_SECONDS=60, FUZZ=name
+	@python3 -B build/coverage/fuzz.py $(FUZZ_SECONDS) "$(FUZZ)" $(CARGO_FLAGS)
+
+deny: ## licences, sources and known faults of what Cargo.lock names
+	@build/deny.sh
 
 test-gpu: setup ## the tests that need a GPU, on this machine's; fails where there is none
 	FOREBAY_REQUIRE_GPU=1 cargo test $(CARGO_FLAGS) --no-fail-fast --test device --test train

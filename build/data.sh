@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 url=https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz
-md5=c32a1d4ab5d03f1284b67883e8d87530
+sha256=c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd
 archive=data/cifar-10-binary.tar.gz
 batches=cifar-10-batches-bin
 forebay=target/release/forebay
@@ -47,7 +47,7 @@ if [ -n "${CIFAR10-}" ]; then
     export_cifar10 "$from"
 elif from=$(find_in data); then
     export_cifar10 "$from"
-elif python3 build/fetch.py $url $md5 $archive; then
+elif python3 build/fetch.py $url $sha256 $archive; then
     unpack
     export_cifar10 data/$batches
 else

@@ -1,4 +1,4 @@
-"""fetch.py URL MD5 FILE: downloads FILE, going on where an earlier try broke off, and checks it."""
+"""fetch.py URL SHA256 FILE: downloads FILE, going on where an earlier try broke off, and checks it."""
 
 import hashlib
 import http.client
@@ -21,11 +21,11 @@ def size(path):
 
 
 def digest(path):
-    md5 = hashlib.md5(usedforsecurity=False)
+    sha256 = hashlib.sha256()
     with open(path, "rb") as file:
         while chunk := file.read(CHUNK):
-            md5.update(chunk)
-    return md5.hexdigest()
+            sha256.update(chunk)
+    return sha256.hexdigest()
 
 
 def pull(url, part):
@@ -53,7 +53,7 @@ def pull(url, part):
     return have >= total
 
 
-def fetch(url, md5, path):
+def fetch(url, sha256, path):
     part = path + ".part"
     for left in reversed(range(TRIES)):
         before = size(part)
@@ -68,17 +68,17 @@ def fetch(url, md5, path):
         if not left or size(part) == before:
             sys.exit(f"fetch: cannot download {url}: {reason}")
         say(f"{reason}; trying again")
-    if digest(part) != md5:
+    if digest(part) != sha256:
         os.remove(part)
-        sys.exit(f"fetch: what {url} sent has not the MD5 {md5}; it is removed")
+        sys.exit(f"fetch: what {url} sent has not the SHA-256 {sha256}; it is removed")
     os.replace(part, path)
 
 
-def main(url, md5, path):
+def main(url, sha256, path):
     if not os.path.exists(path):
-        fetch(url, md5, path)
-    elif digest(path) != md5:
-        sys.exit(f"fetch: {path} has not the MD5 {md5}: remove it, or put the right file there")
+        fetch(url, sha256, path)
+    elif digest(path) != sha256:
+        sys.exit(f"fetch: {path} has not the SHA-256 {sha256}: remove it, or put the right file there")
 
 
 if __name__ == "__main__":

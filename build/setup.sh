@@ -34,10 +34,14 @@ build() {
     [ -z "$missing" ] || apt $missing
 }
 
-made() { cmp -s "$1/complete" "$2"; }
+# The packages that a list asks for, without their files' checksums.
+asked() { sed -n 's/ *\\$//; /^[a-z]/p' "$1" | sort; }
 
-# environment DIR LIST PIP-OPTION...: a virtual environment with the packages of LIST. The copy of
-# LIST inside it is written last: an install that broke off, or one of another list, starts anew.
+made() { [ -e "$1/complete" ] && [ "$(asked "$1/complete")" = "$(asked "$2")" ]; }
+
+# environment DIR LIST PIP-OPTION...: a virtual environment with the packages of LIST. Where LIST has
+# checksums, pip takes nothing without one. The copy of LIST inside it is written last: an install that
+# broke off, or one of other packages, starts anew.
 environment() {
     dir=$1 list=$2
     shift 2
@@ -65,7 +69,7 @@ torch() {
     dir=$FOREBAY_CACHE/torch-2.11.0
     if gpu; then
         dir=$dir-cuda
-        environment "$dir" build/requirements.txt
+        environment "$dir" build/requirements-cuda.txt
     else
         environment "$dir" build/requirements.txt --no-deps
     fi

@@ -2,7 +2,7 @@
 //!
 //! Every message fits one line, because it ends on a terminal or in a log beside others.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Shorthand for results with [`Error`].
@@ -172,6 +172,7 @@ impl Error {
 /// `labels.txt:7: step "rotate": sample 3: what is wrong`, each part where it is known.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let f = &mut Line(f);
         let e = &*self.0;
         match (&e.path, e.line) {
             (Some(path), Some(line)) => write!(f, "{}:{line}: ", path.display())?,
@@ -189,6 +190,21 @@ impl fmt::Display for Error {
     }
 }
 
+/// Writes control characters as escapes: names in lists and texts in files are anyone's, and could
+/// begin another line or give a terminal orders.
+struct Line<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for Line<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for part in text.split_inclusive(char::is_control) {
+            let plain = part.trim_end_matches(char::is_control);
+            self.0.write_str(plain)?;
+            write!(self.0, "{}", part[plain.len()..].escape_debug())?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: {self}", self.0.kind)
@@ -196,3 +212,15 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_says_stays_on_one_line() {
+        let error = Error::new(ErrorKind::Data, "the name \u{e9}\r\n\u{1b}[2J is no name");
+        let error = error.at_path("a\nb.txt").at_line(3);
+        assert_eq!(error.to_string(), "a\\nb.txt:3: the name \u{e9}\\r\\n\\u{1b}[2J is no name");
+    }
+}

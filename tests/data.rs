@@ -108,6 +108,10 @@ fn file_list_takes_class_names_from_beside_it() {
     assert!(fault(open()).ends_with("classes.txt:2: a class without a name"));
     write(data.join("lists/classes.txt"), b"\xFF\xFE").unwrap();
     assert!(fault(open()).ends_with("classes.txt: is not UTF-8 text"));
+    // Without names any label will do.
+    std::fs::remove_file(data.join("lists/classes.txt")).unwrap();
+    write(data.join("lists/l.txt"), "a b.jpg 9223372036854775807\n").unwrap();
+    assert_eq!(open().unwrap().label(0), i64::MAX);
 }
 
 #[test]

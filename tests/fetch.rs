@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::thread;
 
 const CONTENT: &str = "0123456789";
-const MD5: &str = "781e5e245d69b566979b86e28d23f2c7"; // of CONTENT
+const SHA256: &str = "84d89877f0d4041efb6bf91a16f0248f2fd573e6af05c19f96bedb9f882f7882"; // of CONTENT
 
 /// Serves CONTENT once per entry of `cuts` and closes after that many bytes of it; from the byte
 /// that is asked for where `ranges`. Returns its address.
@@ -41,9 +41,9 @@ fn serve(cuts: &'static [usize], ranges: bool) -> String {
     address
 }
 
-fn fetch(url: &str, md5: &str, file: &Path) -> Output {
+fn fetch(url: &str, sha256: &str, file: &Path) -> Output {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/build/fetch.py");
-    Command::new("python3").args([script, url, md5]).arg(file).output().unwrap()
+    Command::new("python3").args([script, url, sha256]).arg(file).output().unwrap()
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn goes_on_where_it_broke_off() {
         if !part.is_empty() {
             fs::write(dir.path().join("file.part"), part).unwrap();
         }
-        let output = fetch(&serve(cuts, ranges), MD5, &file);
+        let output = fetch(&serve(cuts, ranges), SHA256, &file);
         assert!(output.status.success(), "{output:?}");
         assert_eq!(fs::read_to_string(&file).unwrap(), CONTENT);
         assert!(!dir.path().join("file.part").exists());
@@ -73,7 +73,7 @@ fn says_why_it_failed() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (url, reason) in [
         (format!("http://{closed}/file"), "Connection refused"),
-        (serve(&[10], true), "has not the MD5"),
+        (serve(&[10], true), "has not the SHA-256"),
     ] {
         let output = fetch(&url, "0123", &file);
         let message = String::from_utf8(output.stderr).unwrap();
@@ -87,6 +87,6 @@ fn leaves_another_file_given_by_hand() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "another").unwrap();
-    assert!(!fetch("http://127.0.0.1:9/", MD5, &file).status.success());
+    assert!(!fetch("http://127.0.0.1:9/", SHA256, &file).status.success());
     assert_eq!(fs::read_to_string(&file).unwrap(), "another");
 }

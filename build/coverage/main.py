@@ -10,11 +10,10 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from glob import glob
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+from lines import HERE, ROOT, build, llvm_tools, never_ran, output, rust_lines
+
 sys.path.insert(0, str(ROOT / "build"))
 from bundle import torch_folder  # noqa: E402
 
@@ -26,12 +25,15 @@ MOST_KERNELS, MOST_RUST = 0.05, 100
 
 
 def main(options):
+    tools = llvm_tools()
+    if not tools:
+        sys.exit("coverage: rustc's llvm-cov is not there; type rustup component add llvm-tools")
     GCOV.mkdir(parents=True, exist_ok=True)
     for old in [*OUT.glob("*.profraw"), *GCOV.glob("*.gcda")]:
         old.unlink()
     ptx = compile_ptx()
     binaries, green = run_tests(options, {"FOREBAY_PTX": str(ptx)} if ptx else {})
-    rust = rust_lines(binaries)
+    rust = rust_lines(tools, binaries, sorted(OUT.glob("*.profraw")), RUST)
     kernels = gcov_lines()
     for file, lines in ptx_lines(ptx).items() if ptx else ():
         for line, count in lines.items():
@@ -51,46 +53,17 @@ def main(options):
 def run_tests(options, more):
     """Builds the tests with counters and runs them; their programs, and whether they passed."""
     environment = {
-        **os.environ,
-        "RUSTC_WORKSPACE_WRAPPER": str(HERE / "rustc.sh"),
         "CXX": str(HERE / "cxx.sh"),
         "FOREBAY_GCOV": str(GCOV),
         "LLVM_PROFILE_FILE": str(OUT / "%m-%p.profraw"),
         **more,
     }
+    binaries = build(options, TESTS, "rustc.sh", environment)
     tests = [word for name in TESTS for word in ("--test", name)]
-    command = ["cargo", "test", *options, *tests, "--no-run", "--message-format=json-render-diagnostics"]
-    built = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
-    if built.returncode:
-        sys.exit(built.returncode)
-    messages = map(json.loads, built.stdout.splitlines())
-    binaries = [message["executable"] for message in messages if message.get("executable")]
     run = ["cargo", "test", *options, "--no-fail-fast", *tests]
-    return binaries, subprocess.run(run, cwd=ROOT, env=environment).returncode == 0
-
-
-def rust_lines(binaries):
-    """Lines of the Rust files and how often each ran."""
-    tools = glob(f"{output('rustc', '--print', 'sysroot')}/lib/rustlib/*/bin/llvm-cov")
-    if not tools:
-        sys.exit("coverage: rustc's llvm-cov is not there; type rustup component add llvm-tools")
-    folder = Path(tools[0]).parent
-    profile = OUT / "profdata"
-    raw = OUT.glob("*.profraw")
-    subprocess.run([folder / "llvm-profdata", "merge", "-o", profile, *raw], check=True)
-    objects = [word for binary in binaries[1:] for word in ("-object", binary)]
-    sources = [str(ROOT / folder) for folder in RUST]
-    text = output(folder / "llvm-cov", "export", "-format=lcov", f"-instr-profile={profile}",
-                  binaries[0], *objects, *sources)
-    found = defaultdict(dict)
-    file = None
-    for line in text.splitlines():
-        if line.startswith("SF:"):
-            file = os.path.relpath(line[3:], ROOT)
-        elif line.startswith("DA:"):
-            number, count = map(int, line[3:].split(",")[:2])
-            found[file][number] = max(found[file].get(number, 0), count)
-    return found
+    wrapper = {"RUSTC_WORKSPACE_WRAPPER": str(HERE / "rustc.sh")}
+    ran = subprocess.run(run, cwd=ROOT, env={**os.environ, **environment, **wrapper})
+    return binaries, ran.returncode == 0
 
 
 def gcov_lines():
@@ -152,17 +125,12 @@ def report(title, files, page):
     page += [title, f"{'never ran':>10} {'of lines':>9}"]
     listed, never, lines = [], 0, 0
     for file in sorted(files):
-        left = sorted(line for line, count in files[file].items() if count == 0)
+        left = never_ran(file, files[file])
         page.append(f"{len(left):10} {len(files[file]):9} {file}")
-        text = (ROOT / file).read_text().splitlines()
-        listed += [f"{file}:{line}: {text[line - 1].strip()}" for line in left]
+        listed += left
         never, lines = never + len(left), lines + len(files[file])
     page += [f"{never:10} {lines:9} together ({never / max(lines, 1):.1%})", "", *listed, ""]
     return never, lines
-
-
-def output(*command):
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -52,7 +52,9 @@ impl<'a> Iterator for Segments<'a> {
             }
             let &[high, low, ..] = self.rest else { return None };
             let length = usize::from(u16::from_be_bytes([high, low]));
-            self.done = marker == SOS || length < 2;
+            self.done = marker == SOS;
+            // As libjpeg: a length that does not count itself is that of an empty segment.
+            self.stray |= length < 2;
             let end = length.clamp(2, self.rest.len());
             let payload = &self.rest[2..end];
             self.rest = &self.rest[end..];

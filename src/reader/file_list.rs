@@ -57,8 +57,9 @@ impl FileList {
         dir.read(&name, LIST_LIMIT, &mut text).map_err(|e| under(root, e))?;
         let (lines, mut faults) = Lines::read(text, most).map_err(|e| e.at_path(&path))?;
         let classes = read_classes(&dir, root, list)?;
-        let named = if classes.is_empty() { i64::MAX } else { classes.len() as i64 };
-        let too_high = lines.entries.iter().zip(0..).filter(|(entry, _)| entry.label >= named);
+        let named = classes.len() as i64;
+        let is_too_high = |entry: &Entry| named > 0 && entry.label >= named;
+        let too_high = lines.entries.iter().zip(0..).filter(|(entry, _)| is_too_high(entry));
         let too_high = too_high.map(|(entry, id)| {
             let what = format!("label {}, but classes.txt names {named}", entry.label);
             Error::new(ErrorKind::Data, what).at_line(lines.number(id))

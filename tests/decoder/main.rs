@@ -6,6 +6,7 @@ mod encode;
 mod exact;
 mod files;
 mod formats;
+mod found;
 mod metadata;
 mod neighbours;
 mod route;

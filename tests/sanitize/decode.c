@@ -1,0 +1,76 @@
+/* Decodes a pack of JPEGs as decoder/turbo.rs does, one handle for all of them, each from and to memory
+ * of exactly its size; prints how each ended, and a digest of its pixels.
+ *
+ *   decode PACK MOST_PIXELS MAX_SCANS      PACK: a length of 4 bytes and so many bytes for each */
+
+#include <inttypes.h>
+
+#include "../../src/decoder/turbo.c"
+
+static uint64_t fnv1a(const uint8_t *bytes, size_t length)
+{
+  uint64_t hash = 0xCBF29CE484222325;
+  for (size_t i = 0; i < length; i++)
+    hash = (hash ^ bytes[i]) * 0x100000001B3;
+  return hash;
+}
+
+/* The kind of error that turbo.rs makes of it. */
+static const char *kind(int status)
+{
+  switch (status) {
+  case OK:
+    return "ok";
+  case DAMAGED:
+  case TRUNCATED:
+  case INCOMPLETE:
+    return "Decode";
+  case UNSUPPORTED:
+    return "Unsupported";
+  default:
+    return "Limit";
+  }
+}
+
+static void decode(handle_t *h, const uint8_t *bytes, size_t length, uint64_t most_pixels)
+{
+  int status = forebay_jpeg_header(h, bytes, length);
+  const report_t report = *forebay_jpeg_report(h);
+  if (status != OK) {
+    puts(kind(status));
+  } else if (report.precision != 8) {
+    puts(kind(UNSUPPORTED));
+  } else if ((uint64_t)report.width * report.height > most_pixels) {
+    puts(kind(NO_MEMORY));
+  } else {
+    size_t stride = (size_t)report.width * 3, size = stride * report.height;
+    uint8_t *rows = malloc(size);
+    status = forebay_jpeg_rows(h, rows, stride);
+    if (status == OK)
+      printf("ok %" PRIu32 "x%" PRIu32 " %016" PRIx64 "\n", report.width, report.height,
+             fnv1a(rows, size));
+    else
+      puts(kind(status));
+    free(rows);
+  }
+}
+
+int main(int argc, char **argv)
+{
+  FILE *pack = argc == 4 ? fopen(argv[1], "rb") : NULL;
+  if (!pack)
+    return 2;
+  uint64_t most_pixels = strtoull(argv[2], NULL, 10);
+  handle_t *h = forebay_jpeg_new(most_pixels * 12 + (16 << 20), (uint32_t)atoi(argv[3]));
+  uint32_t length;
+  while (fread(&length, sizeof length, 1, pack) == 1) {
+    uint8_t *bytes = malloc(length);
+    if (fread(bytes, 1, length, pack) != length)
+      return 2;
+    decode(h, bytes, length, most_pixels);
+    free(bytes);
+  }
+  forebay_jpeg_free(h);
+  fclose(pack);
+  return 0;
+}
