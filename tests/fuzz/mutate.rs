@@ -16,7 +16,7 @@ impl Rng {
 
     /// A number below `count`, or 0.
     pub(crate) fn below(&mut self, count: usize) -> usize {
-        (u128::from(self.next()) * count as u128 >> 64) as usize
+        ((u128::from(self.next()) * count as u128) >> 64) as usize
     }
 
     fn byte(&mut self) -> u8 {
