@@ -16,7 +16,7 @@ impl<'a> Orders<'a> {
 
     /// Of at most 8 bytes; 0 at the end.
     fn number(&mut self, bytes: usize) -> u64 {
-        self.take(bytes).iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+        self.take(bytes).iter().rev().fold(0, |number, byte| (number << 8) | u64::from(*byte))
     }
 
     fn counted(&mut self) -> &'a [u8] {
