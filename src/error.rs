@@ -24,6 +24,9 @@ pub enum ErrorKind {
     Unsupported,
     /// A limit on pixels, bytes or work was passed.
     Limit,
+    /// The machine has no more memory or open files: no fault of what was asked for, which may work
+    /// another time.
+    Resources,
     /// Samples of one batch ended with different shapes.
     Shape,
     /// A device or library is missing or failed.
@@ -70,7 +73,12 @@ impl Error {
         // The operating system's text without the "(os error N)" that tells a user nothing.
         let text = source.to_string();
         let text = text.split(" (os error").next().unwrap_or(&text).to_lowercase();
-        Self::new(ErrorKind::Io, format!("cannot {doing}: {text}")).at_path(path)
+        // ENOMEM, ENFILE, EMFILE.
+        let kind = match source.raw_os_error() {
+            Some(12 | 23 | 24) => ErrorKind::Resources,
+            _ => ErrorKind::Io,
+        };
+        Self::new(kind, format!("cannot {doing}: {text}")).at_path(path)
     }
 
     /// Names the file, unless an inner place did so already.

@@ -51,7 +51,7 @@ pub(crate) fn read_all(file: impl AsFd, path: &Path, limit: u64, buf: &mut Vec<u
     // Asking for a byte more than there are makes the first read end short, which says that
     // the file ends there and saves the read that would return 0.
     if buf.try_reserve(size + 1).is_err() {
-        return refused(ErrorKind::Limit, format!("out of memory for its {size} bytes"));
+        return refused(ErrorKind::Resources, format!("out of memory for its {size} bytes"));
     }
     fill(buf, size, |buf| rustix::io::read(&file, rustix::buffer::spare_capacity(buf)))
         .map_err(|e| Error::io("read", path, e.into()))?;

@@ -322,8 +322,11 @@ impl Loader {
     /// world of any size, with batches of any size, deliver between them what was left, in the same
     /// global order.
     pub fn resume(&mut self, position: Position) -> Epoch<'_> {
-        self.position = position;
         let rest = self.sampler.rest(position.samples);
+        self.position = match rest.is_empty() {
+            true => Position { epoch: position.epoch.wrapping_add(1), samples: 0 },
+            false => position,
+        };
         Epoch { in_flight: VecDeque::new(), epoch: position.epoch, rest, next: 0, loader: self }
     }
 

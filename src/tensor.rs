@@ -106,7 +106,7 @@ impl Buffer {
             let reserved = self.blocks.try_reserve(more);
             let reserved = reserved.or_else(|_| self.blocks.try_reserve_exact(more));
             reserved.map_err(|_| {
-                Error::new(ErrorKind::Limit, format!("out of memory for {len} bytes"))
+                Error::new(ErrorKind::Resources, format!("out of memory for {len} bytes"))
             })?;
             self.blocks.resize(blocks, Block([0; 64]));
         }

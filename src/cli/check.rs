@@ -17,6 +17,7 @@ use rayon::prelude::*;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{Write, stdout};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 /// Wrong lines of a list after which it is most likely no list.
@@ -151,9 +152,14 @@ fn check_samples(reader: &dyn Reader, limits: Limits, found: &mut Found) {
         .map_init(
             || Eye::new(limits),
             |eye, id| {
-                let look = eye.look(reader, id);
+                let look = catch_unwind(AssertUnwindSafe(|| eye.look(reader, id)));
                 progress.add(1);
-                look
+                look.unwrap_or_else(|_| {
+                    // It may have left any part of it half changed.
+                    *eye = Eye::new(limits);
+                    let text = "internal error, please report it with this file";
+                    Err(reader.locate(id, Error::new(ErrorKind::Decode, text)))
+                })
             },
         )
         .collect();

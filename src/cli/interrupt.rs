@@ -28,8 +28,11 @@ impl Interrupt {
         let (stop, first) = (interrupt.stop.clone(), interrupt.signal.clone());
         let wait = move || {
             for signal in signals.forever() {
-                if first.swap(signal, Ordering::Relaxed) != 0 {
-                    exit(status(signal).into());
+                match first.load(Ordering::Relaxed) {
+                    0 => first.store(signal, Ordering::Relaxed),
+                    // A terminal that is closed may tell so twice.
+                    _ if signal == SIGHUP => continue,
+                    _ => exit(status(signal).into()),
                 }
                 stop.store(true, Ordering::Release);
                 told();

@@ -46,17 +46,29 @@ pub(super) fn look<'a>(
                 container.orientation = tags.orientation().unwrap_or_default();
             }
         }
-        // Numbers as text: of 255, a cut file may hold 25.
-        ImageFormat::Pnm
-            if matches!(bytes, [b'P', b'2' | b'3', ..])
-                && bytes.last().is_some_and(u8::is_ascii_digit) =>
-        {
-            let text = "truncated pnm: nothing follows the last number, which may be cut";
-            return Err(cut(text, bytes.len()));
+        // Numbers as text: of 255, a cut file may hold 25. One of as many digits as the largest is whole.
+        ImageFormat::Pnm if matches!(bytes, [b'P', b'2' | b'3', ..]) => {
+            let digits = bytes.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+            if (1..most_digits(bytes)).contains(&digits) {
+                let text = "truncated pnm: nothing follows the last number, which may be cut";
+                return Err(cut(text, bytes.len()));
+            }
         }
         _ => {}
     }
     Ok(container)
+}
+
+/// Digits of the largest value of a plain PNM's header: its fourth word, comments left out.
+fn most_digits(pnm: &[u8]) -> usize {
+    let lines = pnm.split(|&byte| byte == b'\n' || byte == b'\r');
+    let code = lines.flat_map(|line| line.split(|&byte| byte == b'#').next());
+    let mut words = code.flat_map(|line| line.split(u8::is_ascii_whitespace));
+    words
+        .by_ref()
+        .filter(|word| !word.is_empty())
+        .nth(3)
+        .map_or(0, |word| word.iter().skip_while(|&&byte| byte == b'0').count())
 }
 
 fn cut(text: impl Into<String>, len: usize) -> Error {

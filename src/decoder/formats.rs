@@ -82,7 +82,7 @@ pub(super) fn decode(
     let size = decoder.total_bytes() as usize;
     raw.clear();
     raw.try_reserve(size).map_err(|_| {
-        Error::new(ErrorKind::Limit, format!("out of memory for {width} x {height} pixels"))
+        Error::new(ErrorKind::Resources, format!("out of memory for {width} x {height} pixels"))
     })?;
     raw.resize(size, 0);
     decoder.read_image(raw).map_err(failed)?;

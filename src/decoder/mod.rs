@@ -55,7 +55,7 @@ impl Pixels {
         let len = width as usize * height as usize * 3;
         self.buffer.resize(Self::OFFSET + len + Self::TAIL).map_err(|_| {
             let text = format!("out of memory for {width} x {height} pixels");
-            Error::new(ErrorKind::Limit, text)
+            Error::new(ErrorKind::Resources, text)
         })?;
         (self.width, self.height) = (width, height);
         Ok(&mut self.buffer[Self::OFFSET..Self::OFFSET + len])

@@ -77,7 +77,7 @@ impl Turbo {
         // SAFETY: takes numbers only.
         let raw = unsafe { forebay_jpeg_new(memory, limits.scans, limits.work) };
         let raw = NonNull::new(raw)
-            .ok_or_else(|| Error::new(ErrorKind::Limit, "out of memory for a JPEG decoder"))?;
+            .ok_or_else(|| Error::new(ErrorKind::Resources, "out of memory for a JPEG decoder"))?;
         Ok(Turbo { raw, limits })
     }
 
@@ -134,7 +134,7 @@ impl Turbo {
                 Error::new(ErrorKind::Decode, text).at_offset(offset as u64)
             }
             status::INCOMPLETE => {
-                let text = "damaged JPEG: scans are missing, so parts of the picture have no data";
+                let text = "incomplete JPEG: its scans do not hold every bit of every coefficient";
                 Error::new(ErrorKind::Decode, text)
             }
             status::UNSUPPORTED => {

@@ -139,7 +139,7 @@ impl Fill {
             self.seats,
             bytes >> 20
         );
-        Error::new(ErrorKind::Limit, text)
+        Error::new(ErrorKind::Resources, text)
     }
 }
 

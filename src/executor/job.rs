@@ -153,17 +153,25 @@ impl Job {
         };
         match self.order.on_error {
             OnError::Fail => self.fail(position, error),
+            // Leaving out what the machine had no room for would lose good samples.
+            _ if error.kind() == ErrorKind::Resources => self.fail(position, error),
             OnError::Skip => self.note(Incident { position, id, error, done: Done::Skipped }),
             OnError::Replace => {
                 let Order { seed, epoch, .. } = self.order;
                 let candidates = &self.shared.candidates;
                 let others = (0..STAND_INS).map(|tries| candidates.pick(seed, epoch, id, tries));
                 for other in others.filter(|other| *other != id) {
-                    // A stand-in that is bad itself is told in its own place.
-                    if let Ok(fit) = self.make(worker, thread, seat, other) {
-                        let done = Done::Replaced(other);
-                        self.note(Incident { position, id, error, done });
-                        return self.seated(position, other, fit);
+                    match self.make(worker, thread, seat, other) {
+                        Ok(fit) => {
+                            let done = Done::Replaced(other);
+                            self.note(Incident { position, id, error, done });
+                            return self.seated(position, other, fit);
+                        }
+                        Err(error) if error.kind() == ErrorKind::Resources => {
+                            return self.fail(position, error);
+                        }
+                        // One that is bad itself is told in its own place.
+                        Err(_) => {}
                     }
                 }
                 let text = format!("{STAND_INS} samples drawn to take its place are no better");
@@ -205,7 +213,7 @@ impl Job {
                 self.mixed.store(true, Relaxed);
                 self.close();
             }
-            Fit::NoRoom(error) => self.fail(position, error),
+            Fit::NoRoom(error) => self.fail(position, self.placed(id, error)),
         }
     }
 
@@ -265,10 +273,20 @@ impl Job {
         if let Some(error) = error {
             return self.finish(Err(error));
         }
-        let skipped = incidents.iter().filter(|incident| incident.done == Done::Skipped);
-        if skipped.clone().count() == self.order.places.len() {
-            let known = incidents.into_iter().map(|incident| (incident.id, incident.error));
+        let bad = incidents.iter().filter(|incident| incident.done != Done::Kept);
+        let known = bad.clone().map(|incident| (incident.id, incident.error.clone()));
+        if bad.filter(|incident| incident.done == Done::Skipped).count() == self.order.places.len()
+        {
             return self.again(lease, thread, known, OnError::Replace);
+        }
+        if self.mixed.load(Relaxed) {
+            // Those that are there agree: what they differ from is a sample that laid the batch out
+            // and then failed. Once it is known, it cannot.
+            if self.order.known.is_empty() {
+                return self.again(lease, thread, known, self.order.on_error);
+            }
+            let text = "internal error, please report it: a batch without a size";
+            return self.finish(Err(Error::new(ErrorKind::Device, text)));
         }
         if let Err(error) = caught(|| self.change(&mut lease, &incidents)) {
             return self.finish(Err(error));

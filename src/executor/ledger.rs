@@ -121,7 +121,8 @@ impl Ledger {
 
     /// Takes in the error that ended an epoch.
     pub(super) fn failed(&mut self, shared: &Shared, epoch: u32, error: &Error) {
-        if let Some(id) = error.sample() {
+        if let Some(id) = error.sample().filter(|id| self.bad.insert(*id)) {
+            self.counts.samples = self.bad.len() as u64;
             self.write(shared, epoch, id, error, "failed", None);
         }
     }

@@ -100,7 +100,9 @@ impl Worker {
         let outputs = program.plan().outputs();
         let size = |output: usize| Size::unpack(sizes[outputs[output].image].load(Relaxed));
         // Every sample is checked, so that which one fails does not depend on who came first.
-        shared.check_memory(seat.seats(), size)?;
+        if let Err(error) = shared.check_memory(seat.seats(), size) {
+            return Ok(Fit::NoRoom(error));
+        }
         match seat.agrees(size, engine) {
             Ok(true) => {}
             Ok(false) => return Ok(Fit::OtherSize),

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// What tells two loaders' epochs apart: where two have the same, they deliver the same samples with
-/// the same bytes in the same global order, whatever their batches, ranks, threads and devices.
+/// the same bytes in the same global order, whatever their batches, ranks, threads and devices. But for
+/// what nvJPEG makes of pixels, and for bad samples: a run that one of those ended may go on without it.
 ///
 /// Kept by what goes on with an epoch later, to find out whether it is the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

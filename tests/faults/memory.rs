@@ -122,7 +122,7 @@ fn the_loader_goes_on_with_smaller_batches() {
             let error = loader.epoch(0).next().unwrap().err().unwrap();
             (error, loader.epoch_from(0, 1).map(Result::unwrap).count())
         });
-        assert_eq!((error.kind(), rest), (ErrorKind::Limit, 9));
+        assert_eq!((error.kind(), rest), (ErrorKind::Resources, 9));
         let told = "out of memory for a batch of 4 images of 4096x4096 (width x height), 192 MiB";
         assert!(error.message().starts_with(told), "{error}");
     });

@@ -56,6 +56,10 @@ pub(crate) const TARGETS: &[Target] = &[
         words: IMAGE,
         sources: &[
             "src/decoder/mod.rs",
+            "src/decoder/sniff.rs",
+            "src/decoder/container.rs",
+            "src/decoder/exif.rs",
+            "src/decoder/limits.rs",
             "src/decoder/formats.rs",
             "src/decoder/orient.rs",
             "src/decoder/turbo.rs",
@@ -67,7 +71,7 @@ pub(crate) const TARGETS: &[Target] = &[
         body: checkpoint::run,
         seeds: seeds::checkpoints,
         words: CHECKPOINT,
-        sources: &["src/train/checkpoint/mod.rs"],
+        sources: &["src/train/checkpoint/mod.rs", "src/train/checkpoint/conditions.rs"],
     },
     #[cfg(feature = "train")]
     Target {

@@ -251,6 +251,10 @@ fn an_epoch_goes_on_where_it_stood() {
         assert!(rest == whole[step..]);
     }
     assert_eq!(load(&drawn(), &source, &options).epoch_from(0, 8).count(), 0);
+    // An epoch of which nothing is left is over.
+    let mut loader = load(&drawn(), &source, &options);
+    assert_eq!(loader.resume(Position { epoch: 5, samples: 40 }).count(), 0);
+    assert_eq!(loader.position(), Position { epoch: 6, samples: 0 });
 }
 
 /// Whatever the threads do, the error is that of the first bad sample; what came before it is

@@ -221,6 +221,23 @@ fn panics_are_skipped_and_sizes_still_differ() {
     assert!(error.to_string().starts_with("sample 20 (20.raw) is 8x8 but sample 29"), "{error}");
 }
 
+/// What the machine had no room for is no bad sample: nothing is left out because of it.
+#[test]
+fn a_lack_of_memory_is_nobodys_fault() {
+    let source = Source::new(30, |id| match id {
+        17 => Err(Error::io("read", "17.raw", std::io::Error::from_raw_os_error(24))),
+        _ => Ok((SIDE, SIDE)),
+    });
+    for on_error in [OnError::Skip, OnError::Replace] {
+        let options = Options { on_error: Some(on_error), ..options(10, 2) };
+        let mut loader = load(&drawn(), &source, &options);
+        let error = loader.epoch(0).find_map(Result::err).unwrap();
+        assert_eq!(error.kind(), ErrorKind::Resources, "{error}");
+        assert_eq!(loader.epoch_from(0, 2).next().unwrap().unwrap().len(), 10);
+        assert_eq!(loader.bad_samples().skipped + loader.bad_samples().replaced, 0);
+    }
+}
+
 /// The log has each bad sample once, in the order of delivery, with what was done.
 #[test]
 fn the_quarantine_log() {

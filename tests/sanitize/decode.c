@@ -1,7 +1,7 @@
 /* Decodes a pack of JPEGs as decoder/turbo.rs does, one handle for all of them, each from and to memory
  * of exactly its size; prints how each ended, and a digest of its pixels.
  *
- *   decode PACK MOST_PIXELS MAX_SCANS      PACK: a length of 4 bytes and so many bytes for each */
+ *   decode PACK MOST_PIXELS MAX_SCANS MAX_WORK      PACK: a length of 4 bytes and so many bytes for each */
 
 #include <inttypes.h>
 
@@ -57,11 +57,13 @@ static void decode(handle_t *h, const uint8_t *bytes, size_t length, uint64_t mo
 
 int main(int argc, char **argv)
 {
-  FILE *pack = argc == 4 ? fopen(argv[1], "rb") : NULL;
+  FILE *pack = argc == 5 ? fopen(argv[1], "rb") : NULL;
   if (!pack)
     return 2;
   uint64_t most_pixels = strtoull(argv[2], NULL, 10);
-  handle_t *h = forebay_jpeg_new(most_pixels * 12 + (16 << 20), (uint32_t)atoi(argv[3]));
+  uint64_t max_work = strtoull(argv[4], NULL, 10);
+  handle_t *h =
+      forebay_jpeg_new(most_pixels * 12 + (16 << 20), (uint32_t)atoi(argv[3]), max_work);
   uint32_t length;
   while (fread(&length, sizeof length, 1, pack) == 1) {
     uint8_t *bytes = malloc(length);

@@ -72,6 +72,7 @@ fn run(program: &Path, pack: &Path, stain: &str) -> String {
         Command::new(program)
             .arg(pack)
             .args([MOST_PIXELS.to_string(), MAX_SCANS.to_string()])
+            .arg(Limits::default().work.to_string())
             .env("ASAN_OPTIONS", format!("detect_leaks=0:{fill}")),
     );
     String::from_utf8(output.stdout).unwrap()

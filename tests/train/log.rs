@@ -30,7 +30,7 @@ fn metrics_read_back_to_the_same_numbers() {
                   images_per_s,wait_share,peak_memory_mib,grad_norm,skipped_steps,\
                   bad_samples";
     assert_eq!(text.lines().next(), Some(header));
-    assert_eq!(text.lines().nth(2), Some(",".repeat(13).as_str()));
+    assert_eq!(text.lines().nth(2), Some(",".repeat(14).as_str()));
     assert_eq!(read(&path).unwrap(), [row(20), Row::default()]);
 }
 
@@ -69,7 +69,7 @@ fn what_is_no_metrics_file_is_said_and_kept() {
         ("step,loss\n1,2\n".into(), "metrics.csv:1: not the columns"),
         (header.clone() + "1,2,3\n", "metrics.csv:2: not a row"),
         (
-            header + &row(1).epoch.map(|_| ",".repeat(13)).unwrap() + ",\n",
+            header + &row(1).epoch.map(|_| ",".repeat(14)).unwrap() + ",\n",
             "metrics.csv:2: not a row",
         ),
     ];
