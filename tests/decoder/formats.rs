@@ -151,3 +151,15 @@ fn other_content_is_named() {
     }
     assert_eq!(refusal(b""), (ErrorKind::Decode, "the file is empty".to_owned()));
 }
+
+/// Where a text ends with a number, that may be cut, unless it has as many digits as any.
+#[test]
+fn a_plain_pnm_may_end_with_its_last_number() {
+    let file = |last: &str| format!("P3 # largest: 9\n2 1\n255\n1 2 3 4 5 {last}").into_bytes();
+    for (last, value) in [("255", 255), ("200", 200), ("25\n", 25)] {
+        assert_eq!(decode(&file(last)).unwrap().0.bytes(), [1, 2, 3, 4, 5, value], "{last:?}");
+    }
+    for last in ["2", "25"] {
+        assert!(refusal(&file(last)).1.contains("may be cut"), "{last}");
+    }
+}
