@@ -2,9 +2,10 @@
 
 use super::input::Input;
 use super::{folder, refusal};
-use crate::train::checkpoint::{Checkpoint, Meta, Store, Tensors, weights};
+use crate::train::checkpoint::{Checkpoint, Conditions, Identities, Meta, Store, Tensors, weights};
 use crate::train::metric::Mode;
 use crate::train::schedule::{self, Plan, Scheduler};
+use forebay::loader::Identity;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -52,7 +53,23 @@ fn read(path: &Path) -> String {
         }
         Err(error) => refusal(&error),
     };
-    format!("{told}; {}; {going_on}", checkpoint.meta.model)
+    // So is what it says of the run that made it.
+    let before = &checkpoint.meta.conditions;
+    let others = before.identities.map(|before| ours().differences(&before).len());
+    let here = Conditions {
+        identities: Some(ours()),
+        batch_size: 8,
+        torch_threads: 2,
+        processor: "one".into(),
+    };
+    let notes = here.compare(before).len();
+    format!("{told}; {}; {going_on}; {others:?} {notes}", checkpoint.meta.model)
+}
+
+/// Samples of a run that goes on.
+fn ours() -> Identities {
+    let of = |pipeline, data| Identity { pipeline, data, seed: 3 };
+    Identities { train: of(1, 2), valid: Some(of(4, 5)) }
 }
 
 /// What was read is the same once it was saved and read again, for the types that are kept.
