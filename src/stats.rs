@@ -54,6 +54,19 @@ impl BadSamples {
     }
 }
 
+impl std::ops::Add for BadSamples {
+    type Output = Self;
+    /// Of two lists together.
+    fn add(self, other: Self) -> Self {
+        BadSamples {
+            samples: self.samples + other.samples,
+            skipped: self.skipped + other.skipped,
+            replaced: self.replaced + other.replaced,
+            warned: self.warned + other.warned,
+        }
+    }
+}
+
 /// `3 samples are bad: 5 places left out; 1 image kept in spite of a decoder's warning`.
 impl fmt::Display for BadSamples {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -59,6 +59,17 @@ fn a_cleaned_list_passes_and_loads() {
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(json["roots"][0]["list"]["left_out"], 4);
 
+    // Nothing that is read is ever written over.
+    for (name, text) in
+        [("./labels.txt", "is the list that is read"), ("x y.png", "is one of the samples")]
+    {
+        let before = fs::read(train.join(name)).unwrap();
+        let (status, _, error) =
+            forebay(&["check", "--data", data, "--write-list", name, "--force"]);
+        assert!(status == 1 && error.contains(text), "{error}");
+        assert_eq!(fs::read(train.join(name)).unwrap(), before);
+    }
+
     let pipeline = pipeline(dir.path(), &format!("kind = \"file\"\nfile_list = \"{LIST}\""));
     let (status, out, error) = forebay(&["check", "--data", data, "--pipeline", &pipeline]);
     assert_eq!(status, 0, "{out}{error}");

@@ -21,8 +21,8 @@ const ROWS: &[(&str, &[&str])] = &[
     (
         "executor",
         &[
-            "error", "tensor", "rng", "stats", "policy", "graph", "reader", "device", "decoder",
-            "ops",
+            "error", "file", "tensor", "rng", "stats", "policy", "graph", "reader", "device",
+            "decoder", "ops",
         ],
     ),
     (

@@ -10,6 +10,14 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
+/// Whether two names in a directory are of one file, links left aside.
+fn same(one: &Path, other: &Path) -> bool {
+    let parts = |name: &Path| {
+        name.components().filter(|part| *part != Component::CurDir).collect::<PathBuf>()
+    };
+    parts(one) == parts(other)
+}
+
 #[derive(clap::Args)]
 pub(crate) struct ListArgs {
     /// Write a label list without the faulty samples to this name in each directory with samples,
@@ -37,6 +45,11 @@ impl ListArgs {
         }
         if !name.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
             bail!("--write-list: {}: expected a name in the data directory", name.display());
+        }
+        if let ReaderKind::File { file_list } = kind
+            && same(Path::new(file_list), name)
+        {
+            bail!("--write-list: {} is the list that is read; give another name", name.display());
         }
         match roots.iter().map(|root| root.join(name)).find(|path| self.is_in_the_way(path)) {
             Some(path) => {
@@ -89,6 +102,9 @@ impl ListArgs {
         };
         if let Some(place) = good.iter().map(|&id| reader.place(id)).find(|place| !fits(place)) {
             bail!("--write-list: no list can hold the name {place:?}: rename the file");
+        }
+        if (0..reader.len()).any(|id| same(&reader.place(id), name)) {
+            bail!("--write-list: {} is one of the samples; give another name", name.display());
         }
         let path = root.join(name);
         let mut list = Vec::new();

@@ -12,8 +12,8 @@ pub(crate) struct FaultArgs {
     #[arg(long, value_name = "CHOICE")]
     pub(crate) on_error: Option<OnError>,
     /// How many may be bad before skip and replace fail, too: a number such as 100, or a share of the
-    /// list such as 0.01 [default: the pipeline's, else 0.1]
-    #[arg(long, value_name = "N|SHARE")]
+    /// list such as 0.01, rounded up [default: the pipeline's, else 0.1]
+    #[arg(long, value_name = "N|SHARE", allow_hyphen_values = true)]
     pub(crate) max_bad: Option<MaxBad>,
     /// Write each of them to the end of FILE, as a line of JSON
     #[arg(long, value_name = "FILE")]

@@ -93,7 +93,7 @@ impl SourceArgs {
         let mut loader = Loader::open(spec, &roots[0], options)
             .map_err(|e| e.in_pipeline(self.pipeline.name()))?;
         if let Some(path) = &self.faults.quarantine {
-            loader.quarantine(path)?;
+            loader.quarantine(path).context("--quarantine")?;
         }
         report_folders(spec, &loader);
         if let Some(note) = loader.device_note() {

@@ -2,7 +2,8 @@
 //! did. So counts, the log, and the batch at which there are too many are the same in every run.
 
 use super::Shared;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::file;
 use crate::stats::BadSamples;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
@@ -58,8 +59,18 @@ impl Ledger {
     }
 
     /// Also writes to the end of `path`, names of files with `root` before them. The file is made when
-    /// there is something to write; its directory must be there now.
+    /// there is something to write; its directory must be there now, and what is there already must be
+    /// a log.
     pub(super) fn log_to(&mut self, path: &Path, root: &Path) -> Result<()> {
+        if path.symlink_metadata().is_ok() {
+            let mut first = [b'{'];
+            let read = file::open(path)?.read(&mut first);
+            read.map_err(|e| Error::io("read", path, e))?;
+            if first != [b'{'] {
+                let text = "is no log of bad samples, and is not written to";
+                return Err(Error::new(ErrorKind::Data, text).at_path(path));
+            }
+        }
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
         if let Some(dir) = dir {
             std::fs::read_dir(dir).map_err(|e| Error::io("open the directory", dir, e))?;
@@ -110,7 +121,7 @@ impl Ledger {
             }
             if self.counts.samples > self.most && done != Done::Kept {
                 let text = format!(
-                    "that makes {} bad of {} samples, more than the {} that max_bad allows",
+                    "that makes {} bad of {} samples, more than the {} that max_bad allows (--max-bad)",
                     self.counts.samples, shared.candidates.count, self.most
                 );
                 return Err(error.adding(text));

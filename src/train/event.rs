@@ -63,7 +63,7 @@ pub struct Step {
     pub steps: usize,
     /// The pass so far, of which a run that was resumed knows only its own part.
     pub times: Times,
-    /// What this process could not make of the training samples so far.
+    /// What this process could not make of samples so far, of training and of validation.
     pub bad: BadSamples,
 }
 
@@ -86,7 +86,7 @@ pub struct Log {
     pub grad_norm: Option<f64>,
     /// With 16-mixed: steps skipped so far, and the scale.
     pub scaling: Option<(u64, f64)>,
-    /// What this process could not make of the training samples so far.
+    /// What this process could not make of samples so far, of training and of validation.
     pub bad: BadSamples,
 }
 
@@ -106,7 +106,7 @@ pub struct Epoch<'a> {
     pub train_times: Times,
     /// With 16-mixed: steps skipped so far, and the scale.
     pub scaling: Option<(u64, f64)>,
-    /// What this process could not make of the training samples so far.
+    /// What this process could not make of samples so far, of training and of validation.
     pub bad: BadSamples,
 }
 

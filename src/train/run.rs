@@ -285,6 +285,7 @@ pub fn run(
         let batch_size = run.conditions.batch_size;
 
         // Train.
+        let judged = bad_samples(valid.as_ref());
         let mut clock = Clock::start();
         let begun = run.position;
         let batches = train.resume(begun);
@@ -302,7 +303,7 @@ pub fn run(
                     None => break,
                 },
             };
-            let bad = batches.as_ref().map(loader::Epoch::bad_samples).unwrap_or_default();
+            let bad = batches.as_ref().map(loader::Epoch::bad_samples).unwrap_or_default() + judged;
             if let Some(samples) = samples.as_ref().filter(|_| !shown) {
                 tell(Event::Samples(&samples.images, &samples.labels));
                 shown = true;
@@ -363,7 +364,7 @@ pub fn run(
             tell(Event::Batch(&Step { pass, epoch: number, step: done, steps, times, bad }));
         }
         drop(batches);
-        let bad = train.bad_samples();
+        let bad = train.bad_samples() + judged;
         let train_times = clock.read();
         summary.train_times += train_times;
         if done < steps {
@@ -414,7 +415,7 @@ pub fn run(
             valid: evaluation.as_ref(),
             train_times,
             scaling: run.learner.scaling()?,
-            bad,
+            bad: train.bad_samples() + bad_samples(valid.as_ref()),
         }));
         run.position = Position { epoch: number, samples: 0 };
         run.meter = Meter::new(device).map_err(torch)?;
@@ -430,6 +431,10 @@ pub fn run(
     let best = run.store.as_ref().and_then(|store| store.best());
     summary.best = best.map(|(score, path)| (score, path.to_path_buf()));
     Ok(summary)
+}
+
+fn bad_samples(valid: Option<&Loader>) -> BadSamples {
+    valid.map(Loader::bad_samples).unwrap_or_default()
 }
 
 /// Ends a run whose loss is no longer finite.

@@ -10,7 +10,7 @@ use forebay::reader::{Content, Reader};
 use forebay::tensor::{DType, Layout};
 use forebay::{Error, ErrorKind, Result};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};

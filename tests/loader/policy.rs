@@ -175,7 +175,7 @@ fn too_many_bad_samples_fail() {
                 assert_eq!(
                     error.to_string(),
                     "12.raw: sample 12: damaged 12; that makes 3 bad of 40 samples, more than \
-                     the 2 that max_bad allows"
+                     the 2 that max_bad allows (--max-bad)"
                 );
             }
             // From then on each bad sample does.
@@ -295,11 +295,22 @@ fn the_quarantine_log() {
     let mut loader = load(&drawn(), &source, &options(6, 1));
     let error = loader.quarantine(&dir.path().join("no/such/file")).unwrap_err();
     assert!(error.to_string().contains("no/such"), "{error}");
+    std::fs::write(dir.path().join("0.raw"), b"pixels").unwrap();
+    for (path, text) in [
+        (dir.path().join("0.raw"), "is no log of bad samples"),
+        (dir.path().to_path_buf(), "is a directory"),
+        ("/dev/full".into(), "is a device"),
+    ] {
+        let error = loader.quarantine(&path).unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+    }
     // A log that cannot be written any more ends, and the epoch does not.
     let options =
         Options { on_error: Some(OnError::Skip), max_bad: Some(MaxBad::Count(3)), ..options(6, 1) };
     let mut loader = load(&drawn(), &source, &options);
-    loader.quarantine(Path::new("/dev/full")).unwrap();
+    let gone = tempfile::tempdir().unwrap();
+    loader.quarantine(&gone.path().join("bad.jsonl")).unwrap();
+    drop(gone);
     assert_eq!(loader.epoch(0).map(Result::unwrap).count(), 4);
     assert!(loader.quarantine_failure().is_some());
 }

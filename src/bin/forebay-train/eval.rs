@@ -9,9 +9,10 @@ use crate::place;
 use crate::sheet;
 use crate::train::evaluate::{Evaluation, evaluate};
 use crate::train::precision::Precision;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use forebay::device::Choice;
 use forebay::loader::{self, Deliver, Loader};
+use forebay::stats::BadSamples;
 use indicatif::ProgressBar;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -90,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let mut loader = Loader::open(&spec, &data, &options).map_err(|e| e.in_pipeline(&pipeline))?;
     if let Some(path) = &args.faults.quarantine {
-        loader.quarantine(path)?;
+        loader.quarantine(path).context("--quarantine")?;
     }
 
     let steps = loader.len();
@@ -109,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         _ => loader.classes().to_vec(),
     };
     match args.json {
-        true => writeln!(stdout(), "{}", json(&evaluation, &names))?,
+        true => writeln!(stdout(), "{}", json(&evaluation, &names, loader.bad_samples()))?,
         false => tell(&evaluation, &names)?,
     }
     // The figures were told already, whatever becomes of the picture.
@@ -175,7 +176,7 @@ fn tell(evaluation: &Evaluation, names: &[String]) -> std::io::Result<()> {
     Ok(())
 }
 
-fn json(evaluation: &Evaluation, names: &[String]) -> serde_json::Value {
+fn json(evaluation: &Evaluation, names: &[String], bad: BadSamples) -> serde_json::Value {
     let metrics = &evaluation.metrics;
     let classes = by_class(evaluation, names).into_iter().map(|class| {
         serde_json::json!({ "name": class.name, "right": class.right, "samples": class.samples })
@@ -186,6 +187,7 @@ fn json(evaluation: &Evaluation, names: &[String]) -> serde_json::Value {
         "top5": metrics.top5,
         "samples": evaluation.times.samples,
         "images_per_s": evaluation.times.rate(),
+        "bad_samples": bad.samples,
         "classes": classes.collect::<Vec<_>>(),
         "confusion": evaluation.confusion,
     })

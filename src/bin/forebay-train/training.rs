@@ -20,7 +20,7 @@ use crate::train::metric::Mode;
 use crate::train::optimizer::{self, Algorithm};
 use crate::train::resnet::Stem;
 use crate::train::run::{self, Data, run};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{ArgMatches, Command, FromArgMatches};
 use std::ffi::OsString;
 use std::fs;
@@ -119,7 +119,7 @@ fn train(args: &Args, resume: Option<Resume>, settings: &str) -> Result<Verdict>
         None => run_dir.as_ref().map(|dir| dir.join("quarantine.jsonl")),
     };
     if let Some(path) = &quarantine {
-        data.train.quarantine(path)?;
+        data.train.quarantine(path).context("--quarantine")?;
         data.valid.as_mut().map_or(Ok(()), |valid| valid.quarantine(path))?;
     }
     let options = run::Options {

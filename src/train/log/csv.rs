@@ -68,7 +68,7 @@ columns! {
     grad_norm: f64,
     /// Steps left out so far because a gradient was not finite.
     skipped_steps: u64,
-    /// Different training samples that this process could not read or decode so far.
+    /// Different samples, of training and validation, that this process could not read or decode so far.
     bad_samples: u64,
 }
 
