@@ -51,7 +51,8 @@ impl State {
         assert!(u64::from(width) * u64::from(height) <= u64::from(SIDE * SIDE), "over the limit");
         let header = probe(bytes).expect("what can be decoded has a header");
         assert_eq!((header.format, header.upright_size()), (info.format, (width, height)));
-        let told = format!("{} {:?} {}", info.format, info.warnings, header.components);
+        let warned = info.warning_text();
+        let told = format!("{} {warned:?} {}", info.format, header.components);
         Ok((told, self.pixels.bytes().to_vec()))
     }
 }

@@ -55,6 +55,19 @@ fn a_checkpoint_gives_back_what_it_was_given() {
     assert_eq!(fs::read(store.last()).unwrap(), bytes);
 }
 
+/// Found by fuzzing: the place of the checksum was looked for in the tensors, too.
+#[test]
+fn tensors_may_hold_what_stands_before_the_checksum() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path(), Mode::Max, 1, false).unwrap();
+    let words = *br#"\"checksum\":\"0"#;
+    let words: Vec<i64> =
+        words.chunks(8).map(|word| i64::from_le_bytes(word.try_into().unwrap())).collect();
+    let tensors: Tensors = [("z".to_string(), Tensor::from_slice(&words))].into();
+    store.save(&tensors, &meta(1, 2, None), false).unwrap();
+    assert!(Checkpoint::read(&store.last()).unwrap().tensors().unwrap()["z"].equal(&tensors["z"]));
+}
+
 #[test]
 fn the_best_are_kept_and_the_last() {
     let dir = tempfile::tempdir().unwrap();

@@ -219,7 +219,10 @@ fn serialize(tensors: &Tensors, meta: &Meta) -> Result<Vec<u8>> {
     Meta::parse(&meta).map_err(format)?;
     let mut bytes = safe::write(tensors.iter(), (Meta::KEY, &meta))?;
     let sum = format!("{:016x}", xxh3_64(&bytes));
-    let place = checksum_place(&bytes).expect("the story ends in its checksum");
+    // Not in the tensors, which may hold anything.
+    let header = u64::from_le_bytes(*bytes.first_chunk().expect("it begins with a length"));
+    let place = checksum_place(&bytes[..8 + header as usize]);
+    let place = place.expect("the story ends in its checksum");
     bytes[place..place + sum.len()].copy_from_slice(sum.as_bytes());
     Ok(bytes)
 }
