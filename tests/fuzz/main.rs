@@ -17,6 +17,9 @@ mod counters;
 #[path = "../decoder/encode.rs"]
 #[allow(dead_code)] // A part is used.
 mod encode;
+#[path = "../decoder/files.rs"]
+#[allow(dead_code)] // A part is used.
+mod files;
 mod mutate;
 mod pool;
 mod seeds;

@@ -2,9 +2,10 @@
 
 use super::shared;
 use crate::encode::{
-    Kind, SUBSAMPLINGS, cmyk_jpeg, insert, jpeg, picture, segment, segments, with_orientation,
-    without,
+    Kind, SUBSAMPLINGS, cmyk_jpeg, exif, insert, jpeg, picture, segment, segments,
+    with_orientation, without,
 };
+use crate::files;
 use image::DynamicImage;
 use image::ImageFormat::{Bmp, Gif, Png, Pnm, Tiff, WebP};
 use std::io::Cursor;
@@ -81,6 +82,11 @@ pub(crate) fn images() -> Vec<Vec<u8>> {
         b"P7\nWIDTH 2\nHEIGHT 1\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\n12345678",
     ];
     seeds.extend(texts.iter().map(|text| text.to_vec()));
+    seeds.extend(files::all().into_iter().map(|(_, file)| file));
+    // An orientation behind the picture, and an animation.
+    let (canvas, frame) = (files::webp_canvas(8, 21, 13), files::webp_frame());
+    let turned = exif(6, true);
+    seeds.push(files::riff(&[(b"VP8X", &canvas), (b"VP8L", &frame), (b"EXIF", &turned)]));
     let others: [&[u8]; 8] = [
         b"",
         b"\0\0\0\x18ftypheic",
