@@ -94,7 +94,8 @@ def test_a_checkpoint_is_a_torchvision_state_dict(tmp_path):
         held = {name: file.get_tensor(name) for name in file.keys()}
         story = json.loads(file.metadata()["forebay"])
     assert (story["epoch"], story["samples"], story["global_step"]) == (2, 0, 8)
-    assert (story["conditions"]["seed"], story["model"]["classes"]) == (5, 4)
+    identity = story["conditions"]["identities"]["train"]
+    assert (identity["seed"], story["model"]["classes"]) == (5, 4)
     # Beside the weights, under names that no module has, lies what the run goes on with.
     state = {name: tensor for name, tensor in held.items() if "/" not in name}
     assert len(state) < len(held)
