@@ -47,6 +47,9 @@ impl Job {
 
     /// Makes the batch the one of the samples that are there.
     fn change(&self, lease: &mut Lease, incidents: &[Incident]) {
+        if incidents.iter().all(|incident| incident.done == Done::Kept) {
+            return;
+        }
         let mut kept: Vec<usize> = (0..self.order.places.len()).collect();
         for incident in incidents {
             match incident.done {
@@ -57,9 +60,6 @@ impl Job {
                     lease.labels[incident.position] = self.shared.reader.label(other);
                 }
             }
-        }
-        if incidents.iter().all(|incident| incident.done == Done::Kept) {
-            return;
         }
         if kept.len() < self.order.places.len() {
             lease.keep(&kept);
