@@ -4,6 +4,7 @@
 #include "crop.cuh"
 #include "flip.cuh"
 #include "point.cuh"
+#include "resample.cuh"
 
 #include <float.h>
 #include <math.h>
@@ -164,6 +165,16 @@ static void logarithm() {
   CHECK(worst < 2e-7, "%g", worst);
 }
 
+static void exponentials() {
+  f64 worst = 0.0;
+  for (i32 k = -80000; k <= 80000; ++k) {
+    f32 x = (f32)k * 0.001f;
+    worst = fmax(worst, ulps(exponential(x), exp((f64)x)));
+  }
+  CHECK(exponential(0.0f) == 1.0f && worst < 0.51, "%g", worst);
+  printf("exponential: within %.4f ulp from -80 to 80\n", worst);
+}
+
 static void deviates() {
   f64 worst = 0.0, sum = 0.0, squares = 0.0;
   const u32 count = 1u << 20;
@@ -227,6 +238,7 @@ int main(int count, char**) {
   small_parts();
   sine_cosine();
   logarithm();
+  exponentials();
   deviates();
   borders();
   canvases();
