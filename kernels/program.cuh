@@ -137,5 +137,6 @@ enum Fault {
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 40 && sizeof(Pass) == 16, "");
 static_assert(sizeof(Image) == 16 && sizeof(Map) == 16 && sizeof(Point) == 20, "");
 static_assert(sizeof(Taps) == 32 && sizeof(Resolved) == 872, "");
+static_assert(FB_OFFSET(Resolved, taps_x) == 72, "");
 
 }  // namespace FB_LEVEL

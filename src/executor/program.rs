@@ -38,6 +38,8 @@ pub struct Program {
     grid: Option<u32>,
     /// Whether a sample's sizes or faults depend on its draws.
     drawn_sizes: bool,
+    /// Whether images may be decoded at a smaller scale.
+    pub(super) fast: bool,
     /// Tells programs apart, so that a scratch resolved by one is not run by another.
     number: u64,
 }
@@ -49,8 +51,8 @@ static PROGRAMS: AtomicU64 = AtomicU64::new(0);
 pub struct Scratch {
     /// The program that resolved the current sample, without a fault.
     ready: Option<u64>,
-    images: Vec<Image>,
-    resolved: Vec<Resolved>,
+    pub(super) images: Vec<Image>,
+    pub(super) resolved: Vec<Resolved>,
     buffers: Vec<Buffer>,
 }
 
@@ -79,7 +81,10 @@ impl Program {
                     Extent::Grown(step) => {
                         format!("keep_size = true in step \"{step}\", or a crop")
                     }
-                    _ => "a crop step".into(),
+                    Extent::Resized(step) => {
+                        format!("mode = \"stretch\" in step \"{step}\", or a crop")
+                    }
+                    _ => "a crop or resize step".into(),
                 },
             }
         };
@@ -92,6 +97,7 @@ impl Program {
                 program::STEP_AFFINE => step.flags & program::FLAG_GROW != 0,
                 program::STEP_CROP => guarded || step.height.max(step.width) as u32 > MAX_SIDE,
                 program::STEP_POINT => guarded && step.flags & program::FLAG_IMAGE != 0,
+                program::STEP_RESAMPLE => guarded,
                 _ => false,
             }
         };
@@ -102,6 +108,7 @@ impl Program {
             cpu,
             grid: None,
             drawn_sizes,
+            fast: false,
             number,
         }
     }
