@@ -253,3 +253,94 @@ fn triangle(step: i64, start: i64) -> Taps {
         unused: 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decoder::Pixels;
+    use crate::device::cpu::Cpu;
+    use crate::graph::file;
+    use crate::graph::plan::Plan;
+
+    const SIDE: u32 = 60;
+
+    /// What `steps` make of a part of a picture whose red rises by 4 levels a column, and green a row,
+    /// at a scale of which each pixel is the mean of those that it stands for.
+    fn values(steps: &str, id: u64, fast: bool) -> (Wanted, Vec<f32>) {
+        let plan = Plan::compile(&file::parse(steps).unwrap(), crate::ops::ALL).unwrap();
+        let program = Program { fast, ..Program::with(plan, Cpu::best().unwrap()) };
+        let mut scratch = Scratch::default();
+        program.resolve(&mut scratch, 42, 0, id, SIDE, SIDE).unwrap();
+        let wanted = program.narrow(&mut scratch, true);
+        let Wanted { region, scale } = wanted;
+        let divisor = scale.divisor();
+        let level = |i: u32| (4 * i * divisor + 2 * (divisor - 1)) as u8;
+        let mut pixels = Pixels::new();
+        let bytes = pixels.reset(region.width, region.height).unwrap();
+        for (k, pixel) in bytes.chunks_mut(3).enumerate() {
+            let (x, y) = (k as u32 % region.width, k as u32 / region.width);
+            pixel.copy_from_slice(&[level(region.x + x), level(region.y + y), 0]);
+        }
+        let (height, width) = program.output_size(&scratch, 0);
+        let mut out = vec![0f32; (width * height * 3) as usize];
+        program.run(&mut scratch, &pixels, &mut [bytemuck::cast_slice_mut(&mut out)]).unwrap();
+        (wanted, out)
+    }
+
+    /// A resample keeps a ramp, whatever the scale: a place off by half a pixel would show.
+    #[test]
+    fn a_smaller_scale_shows_the_same_places() {
+        let step = |lines: &str| format!("[[step]]\n{lines}\n");
+        let flip = step("op = \"flip\"\nhorizontal = true\nvertical = true");
+        let crop = step("op = \"crop\"\nsize = [49, 53]\nposition = \"random\"");
+        let resize = |side: u32| step(&format!("op = \"resize\"\nsize = {side}"));
+        let window =
+            step("op = \"random_resized_crop\"\nsize = 9\narea = [0.5, 1]\naspect = [0.8, 1.25]");
+        for (steps, scale) in [
+            (resize(31), Scale::Full),
+            (resize(29), Scale::Half),
+            (flip.clone() + &resize(14), Scale::Quarter),
+            (crop.clone() + &resize(12), Scale::Quarter),
+            (crop.clone() + &flip + &resize(12) + &flip, Scale::Quarter),
+            (flip + &resize(7), Scale::Eighth),
+            (window, Scale::Quarter),
+        ] {
+            let steps = format!("{steps}\n[output]\ndtype = \"f32\"");
+            for id in 0..8 {
+                let (at_full, exact) = values(&steps, id, false);
+                let (wanted, fast) = values(&steps, id, true);
+                assert_eq!(at_full.scale, Scale::Full);
+                assert_eq!(wanted.scale, scale, "{steps}: {wanted:?}");
+                let side = (exact.len() / 3).isqrt();
+                for (k, (exact, fast)) in exact.iter().zip(&fast).enumerate() {
+                    let (x, y) = (k / 3 % side, k / 3 / side);
+                    // Each is rounded. The outermost show the edge, where the ramp ends.
+                    let inner = |i: usize| (1..side - 1).contains(&i);
+                    let near = (exact - fast).abs() < 1.01;
+                    assert!(near || !inner(x) || !inner(y), "{steps} ({x}, {y}): {exact} {fast}");
+                }
+            }
+        }
+    }
+
+    /// Nothing but an antialiased resample may read a smaller image.
+    #[test]
+    fn other_steps_read_the_image_as_it_is() {
+        for steps in [
+            "[[step]]\nop = \"resize\"\nsize = 9\ninterp = \"linear\"",
+            "[[step]]\nop = \"resize\"\nsize = 9\ninterp = \"nearest\"",
+            "[[step]]\nop = \"rotate\"\nangle = 5\n[[step]]\nop = \"resize\"\nsize = 9",
+            "[[step]]\nop = \"crop\"\nsize = 80\npadding = 20\nborder = \"reflect\"\n\
+             [[step]]\nop = \"resize\"\nsize = 9",
+            "[[step]]\nop = \"resize\"\nsize = 9\n[[output]]\nname = \"a\"\n[[output]]\nname = \"b\"\n\
+             from = \"decode\"",
+        ] {
+            let plan = Plan::compile(&file::parse(steps).unwrap(), crate::ops::ALL).unwrap();
+            let program = Program { fast: true, ..Program::with(plan, Cpu::best().unwrap()) };
+            let mut scratch = Scratch::default();
+            program.resolve(&mut scratch, 42, 0, 0, SIDE, SIDE).unwrap();
+            let wanted = program.narrow(&mut scratch, true);
+            assert_eq!(wanted.scale, Scale::Full, "{steps}");
+        }
+    }
+}

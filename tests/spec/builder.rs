@@ -163,6 +163,31 @@ fn operators_and_their_arguments() {
         "#,
     );
     assert_same(
+        |g, x| {
+            let x = g.random_resized_crop(&x, [224, 200]).with("area", [0.25, 1.0]);
+            let x = g.resize(&x, [64, 64]).with("mode", "shorter").nearest();
+            let x = g.crop_mirror_normalize(&x, 127.5, [50.0, 60.0, 70.0]);
+            x.with("size", [48, 48]).with("mirror", g.chance(0.5))
+        },
+        r#"
+        [[step]]
+        op = "random_resized_crop"
+        size = [224, 200]
+        area = [0.25, 1]
+        [[step]]
+        op = "resize"
+        size = [64, 64]
+        mode = "shorter"
+        interp = "nearest"
+        [[step]]
+        op = "crop_mirror_normalize"
+        mean = 127.5
+        std = [50, 60, 70]
+        size = [48, 48]
+        mirror = { bernoulli = 0.5 }
+        "#,
+    );
+    assert_same(
         |_, x| x.clamp(-1.0, 255.0).named("a").cast(DType::U8),
         r#"
         [[step]]
