@@ -133,6 +133,7 @@ const PIPELINE: &[&[u8]] = &[
     b"last_batch = \"drop\"\n",
     b"device = \"mixed\"\n",
     b"exact = false\n",
+    b"scale = \"fast\"\n",
     b"name = \"u\"\n",
     b"from = \"decode\"\n",
     b"op = \"",
