@@ -62,6 +62,7 @@ pub(crate) const TARGETS: &[Target] = &[
             "src/decoder/limits.rs",
             "src/decoder/formats.rs",
             "src/decoder/orient.rs",
+            "src/decoder/region.rs",
             "src/decoder/turbo.rs",
         ],
     },
