@@ -77,7 +77,7 @@ pub enum DecodeScale {
     #[default]
     Exact,
     /// `scale = "fast"`: at 1/2, 1/4 or 1/8 where the first step of every path shrinks the image at
-    /// least that much. Pixels are then others than by "exact", on every machine the same ones.
+    /// least that much. Pixels are then others than by "exact", the same on every CPU.
     Fast,
 }
 
