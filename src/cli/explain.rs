@@ -8,7 +8,7 @@ use forebay::executor::program::{Program, Scratch};
 use forebay::graph::plan::{ImagePlan, Plan};
 use forebay::graph::primitive::Extent;
 use forebay::graph::program::{FLAG_IMAGE, MAX_REGISTERS, Pass};
-use forebay::graph::spec::{Placement, ReaderKind, Spec};
+use forebay::graph::spec::{DecodeScale, Placement, ReaderKind, Spec};
 use forebay::ops;
 use std::fmt::Write as _;
 use std::io::{Write as _, stdout};
@@ -64,13 +64,18 @@ fn head(name: &str, spec: &Spec) -> String {
     };
     let order = if spec.reader.shuffle { "in an order of its own each epoch" } else { "in order" };
     let decoder = match (spec.decoder.device, spec.decoder.exact) {
-        (Placement::Cpu, _) | (_, true) => "on the CPU, exact".to_string(),
+        (Placement::Cpu, _) | (_, true) => "on the CPU".to_string(),
         (Placement::Mixed, false) => format!(
             "on the CPU up to {} pixels; larger ones on a GPU, where there is one",
             spec.decoder.split
         ),
     };
-    format!("{name}, seed {}\nreads     {source}, {order}\ndecodes   {decoder}\n", spec.seed)
+    let scale = match (spec.decoder.scale, spec.decoder.device) {
+        (DecodeScale::Fast, _) => ", at a smaller scale where the first step shrinks that much",
+        (DecodeScale::Exact, Placement::Mixed) if !spec.decoder.exact => "",
+        (DecodeScale::Exact, _) => ", exact",
+    };
+    format!("{name}, seed {}\nreads     {source}, {order}\ndecodes   {decoder}{scale}\n", spec.seed)
 }
 
 /// Rows and columns of each image, where the decoded one has `size`; of a grown one, those before it
