@@ -10,7 +10,7 @@ use crate::graph::primitive::Extent;
 use crate::graph::program::{
     self, AugmentArgs, Fault, Image, MAX_PIXELS, MAX_SIDE, ResolveArgs, Resolved,
 };
-use crate::graph::spec::Spec;
+use crate::graph::spec::{DecodeScale, Spec};
 use crate::tensor::{Buffer, DType, Layout};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -62,7 +62,8 @@ impl Program {
         let cpu = Cpu::best().ok_or_else(|| {
             Error::new(ErrorKind::Device, "this CPU is older than x86-64-v2 (SSE4.2, POPCNT)")
         })?;
-        Ok(Self::with(Plan::compile(spec, crate::ops::ALL)?, cpu))
+        let program = Self::with(Plan::compile(spec, crate::ops::ALL)?, cpu);
+        Ok(Program { fast: spec.decoder.scale == DecodeScale::Fast, ..program })
     }
 
     /// A plan on a given level.
