@@ -15,9 +15,23 @@ FB_FN i64 scaled(i64 n, i64 to, i64 from) {
   return sides > 1 ? sides : 1;
 }
 
-// The taps of an axis on which output place 0 begins at `start`.
-FB_FN void set_taps(Taps& taps, u32 filter, i64 step, i64 start) {
-  const i64 one = (i64)1 << FRACTION;
+// Where output places lie on an axis of the source: the first begins at `start`, the others `step` apart.
+struct Placed {
+  i64 step, start;
+};
+
+// A side of `n` that had to be rounded to `out` at a scale of `to / from` keeps that scale, and its
+// centre: it shows a little more or less than all of itself. At most ten times itself (as in DALI), where
+// less than a tenth of an output pixel became a whole one.
+FB_FN void keep_scale(Placed& placed, i64 n, i64 out, i64 to, i64 from) {
+  if (out * from == n * to) return;
+  i64 step = ratio(from, to), own = placed.step;
+  placed.step = step / 10 > own ? own * 10 : step;
+  placed.start = (n * ((i64)1 << FRACTION) - out * placed.step) / 2;
+}
+
+FB_FN void set_taps(Taps& taps, u32 filter, const Placed& placed) {
+  const i64 one = (i64)1 << FRACTION, step = placed.step, start = placed.start;
   taps.step = step;
   if (filter == FILTER_NEAREST) {
     // One pixel of weight 1; the first pixel right of its left edge less one.
@@ -86,21 +100,13 @@ FB_FN u32 resolve_resample(const Step& step, const f32* r, const DrawKey& key, R
     out_h = scaled(h, to, from);
   }
   if (out_w > MAX_SIDE || out_h > MAX_SIDE || out_w * out_h > MAX_PIXELS) return FAULT_SIZE;
-  i64 step_x = ratio(w, out_w), step_y = ratio(h, out_h), start_x = 0, start_y = 0;
+  Placed x = {ratio(w, out_w), 0}, y = {ratio(h, out_h), 0};
   if (step.flags & FLAG_SUBPIXEL) {
-    // A side that had to be rounded keeps its scale and centre: it shows a little more or less.
-    const i64 one = (i64)1 << FRACTION;
-    if (out_w * from != w * to) {
-      step_x = ratio(from, to);
-      start_x = (w * one - out_w * step_x) / 2;
-    }
-    if (out_h * from != h * to) {
-      step_y = ratio(from, to);
-      start_y = (h * one - out_h * step_y) / 2;
-    }
+    keep_scale(x, w, out_w, to, from);
+    keep_scale(y, h, out_h, to, from);
   }
-  set_taps(out.taps_x, step.op, step_x, start_x);
-  set_taps(out.taps_y, step.op, step_y, start_y);
+  set_taps(out.taps_x, step.op, x);
+  set_taps(out.taps_y, step.op, y);
   out.gather = GATHER_RESAMPLE;
   out.border = BORDER_CLAMP;
   out.view_width = out.out_width;

@@ -139,6 +139,8 @@ fn modes_find_the_size() {
         ("not_larger", [30, 40], [20, 20], (15, 20)),
         ("not_smaller", [30, 40], [21, 15], (16, 21)),
         ("stretch", [30, 40], [5, 7], (7, 5)),
+        // A line, of which each output pixel would show its width many times over.
+        ("longer", [4_000_000, 1], [10, 10], (10, 1)),
         // A half is rounded up.
         ("shorter", [2, 5], [1, 1], (1, 3)),
     ] {
