@@ -63,7 +63,13 @@ impl Program {
             Error::new(ErrorKind::Device, "this CPU is older than x86-64-v2 (SSE4.2, POPCNT)")
         })?;
         let program = Self::with(Plan::compile(spec, crate::ops::ALL)?, cpu);
-        Ok(Program { fast: spec.decoder.scale == DecodeScale::Fast, ..program })
+        Ok(program.fast(spec.decoder.scale == DecodeScale::Fast))
+    }
+
+    /// The same where images may, or may not, be decoded at a smaller scale.
+    #[must_use]
+    pub(super) fn fast(self, fast: bool) -> Program {
+        Program { fast, ..self }
     }
 
     /// A plan on a given level.

@@ -268,7 +268,7 @@ mod tests {
     /// at a scale of which each pixel is the mean of those that it stands for.
     fn values(steps: &str, id: u64, fast: bool) -> (Wanted, Vec<f32>) {
         let plan = Plan::compile(&file::parse(steps).unwrap(), crate::ops::ALL).unwrap();
-        let program = Program { fast, ..Program::with(plan, Cpu::best().unwrap()) };
+        let program = Program::with(plan, Cpu::best().unwrap()).fast(fast);
         let mut scratch = Scratch::default();
         program.resolve(&mut scratch, 42, 0, id, SIDE, SIDE).unwrap();
         let wanted = program.narrow(&mut scratch, true);
@@ -336,7 +336,7 @@ mod tests {
              from = \"decode\"",
         ] {
             let plan = Plan::compile(&file::parse(steps).unwrap(), crate::ops::ALL).unwrap();
-            let program = Program { fast: true, ..Program::with(plan, Cpu::best().unwrap()) };
+            let program = Program::with(plan, Cpu::best().unwrap()).fast(true);
             let mut scratch = Scratch::default();
             program.resolve(&mut scratch, 42, 0, 0, SIDE, SIDE).unwrap();
             let wanted = program.narrow(&mut scratch, true);

@@ -102,8 +102,8 @@ fn new_size() -> impl Strategy<Value = [f64; 2]> {
 }
 
 fn mode() -> impl Strategy<Value = &'static str> {
-    let modes = ["shorter", "longer", "not_smaller", "not_larger"];
-    prop_oneof![Just("stretch"), prop::sample::select(modes.as_slice())]
+    let modes = vec!["shorter", "longer", "not_smaller", "not_larger"];
+    prop_oneof![Just("stretch"), prop::sample::select(modes)]
 }
 
 fn map() -> impl Strategy<Value = Step> {
