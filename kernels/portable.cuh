@@ -253,7 +253,9 @@ template <> struct Quads<Wide> {
 #if defined(__AVX512F__)
     __m128i four = _mm_setr_epi32(word(base + at[0]), word(base + at[1]), word(base + at[2]),
                                   word(base + at[3]));
-    return (Wide::f)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(four));
+    // With a mask of all lanes: GCC 12 warns of what its headers leave undefined without one.
+    __m512i values = _mm512_maskz_cvtepu8_epi32(0xFFFF, four);
+    return (Wide::f)_mm512_maskz_cvtepi32_ps(0xFFFF, values);
 #elif defined(__AVX2__)
     __m128i two = _mm_setr_epi32(word(base + at[0]), word(base + at[1]), 0, 0);
     return (Wide::f)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(two));
@@ -266,9 +268,9 @@ template <> struct Quads<Wide> {
   static FB_MEMBER Wide::f load(const f32* base, const i32* at) {
 #if defined(__AVX512F__)
     __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(base + at[0]));
-    v = _mm512_insertf32x4(v, _mm_loadu_ps(base + at[1]), 1);
-    v = _mm512_insertf32x4(v, _mm_loadu_ps(base + at[2]), 2);
-    return (Wide::f)_mm512_insertf32x4(v, _mm_loadu_ps(base + at[3]), 3);
+    v = _mm512_maskz_insertf32x4(0xFFFF, v, _mm_loadu_ps(base + at[1]), 1);
+    v = _mm512_maskz_insertf32x4(0xFFFF, v, _mm_loadu_ps(base + at[2]), 2);
+    return (Wide::f)_mm512_maskz_insertf32x4(0xFFFF, v, _mm_loadu_ps(base + at[3]), 3);
 #elif defined(__AVX2__)
     return (Wide::f)_mm256_set_m128(_mm_loadu_ps(base + at[1]), _mm_loadu_ps(base + at[0]));
 #else
@@ -286,10 +288,10 @@ template <> struct Quads<Wide> {
   static FB_MEMBER Wide::f channel(const f32* quads, i32 channel) {
 #if defined(__AVX512F__)
     __m512i every = (__m512i)((Iota<Wide>::get() * 4 + channel) & 31);
-    __m512 low = _mm512_permutex2var_ps(_mm512_loadu_ps(quads), every, _mm512_loadu_ps(quads + 16));
-    quads += 32;
-    __m512 high = _mm512_permutex2var_ps(_mm512_loadu_ps(quads), every, _mm512_loadu_ps(quads + 16));
-    return (Wide::f)_mm512_shuffle_f32x4(low, high, 0x44);
+    __m512 a = _mm512_loadu_ps(quads), b = _mm512_loadu_ps(quads + 16);
+    __m512 c = _mm512_loadu_ps(quads + 32), d = _mm512_loadu_ps(quads + 48);
+    __m512 low = _mm512_permutex2var_ps(a, every, b), high = _mm512_permutex2var_ps(c, every, d);
+    return (Wide::f)_mm512_maskz_shuffle_f32x4(0xFFFF, low, high, 0x44);
 #else
     Wide::f v;
     for (i32 k = 0; k < FB_LANES; ++k) v[k] = quads[4 * k + channel];

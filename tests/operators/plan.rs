@@ -144,7 +144,7 @@ fn mistakes_name_the_step_and_what_was_expected() {
         ),
         (
             "op = \"resize\"\nsize = 8\nmode = \"short\"".into(),
-            r#"step "resize": mode: unknown choice "short", known are"#,
+            r#"step "resize": mode: unknown choice "short", did you mean "shorter"?"#,
         ),
         (
             "op = \"resize\"\nsize = [8, 9]\nmode = \"shorter\"".into(),
