@@ -2,7 +2,7 @@
 //
 // Work is cut into strips of consecutive output pixels in row-major order, across row ends. A GPU
 // thread runs a strip of 4 in registers, the host one of 64; both through `run_strip`.
-#include "rows.cuh"
+#include "separable.cuh"
 
 namespace FB_LEVEL {
 
@@ -65,14 +65,10 @@ FB_FN void read_strip(ThreadStrip& s, const Resolved& r, const Image& source, u3
                       i32 total) {
   if (r.gather != GATHER_RESAMPLE)
     return read_strip<One, THREAD_PIXELS>(s, r, source, type, p, total);
-  i32 x = p % r.out_width, y = p / r.out_width;
   FB_ROLL
   for (i32 k = 0; k < THREAD_PIXELS; ++k) {
-    put_next(s, k, resampled(r, source, type, x, y));
-    bool last = ++x == r.out_width;
-    // Past the last pixel, places of the last row.
-    y = last && y + 1 < r.out_height ? y + 1 : y;
-    x = last ? 0 : x;
+    i32 at = min2(p + k, total - 1);
+    put_next(s, k, resampled(r, source, type, at % r.out_width, at / r.out_width));
   }
 }
 
@@ -146,7 +142,7 @@ template <class T>
 FB_APART void run_rows(const AugmentArgs& args, const Resolved& r, const Image* images) {
   constexpr i32 K = HOST_PIXELS / T::lanes;
   i32 total = r.out_width * r.out_height;
-  Rows<T> rows;
+  Separable<T> rows;
   rows.open(r, images[args.pass.source], args.pass.source_type);
   i32 last_block = r.out_width - rows.width;
   i32 last_strip = rows.width > HOST_PIXELS ? rows.width - HOST_PIXELS : 0;

@@ -25,9 +25,10 @@ typedef double f64;
 #define FB_ROLL _Pragma("unroll 1")
 // Where `field` lies in `Type`, in bytes: offsetof, of which NVRTC has only the part that is built in.
 #define FB_OFFSET(Type, field) ((u64)__INTADDR__(&((Type*)0)->field))
-// The entry of a kernel: the body runs once for each thread of a one-dimensional grid.
+// The entry of a kernel: the body runs once for each thread of a one-dimensional grid, of blocks of at
+// most 256, four of which are to fit beside each other.
 #define FB_ENTRY(name, Args)                                                                    \
-  extern "C" __global__ void forebay_##name(Args args) {                                        \
+  extern "C" __global__ void __launch_bounds__(256, 4) forebay_##name(Args args) {              \
     gpu::name##_thread(args, blockIdx.x, threadIdx.x, blockDim.x);                              \
   }
 

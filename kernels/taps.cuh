@@ -51,9 +51,13 @@ FB_FN f32 share(const Taps& taps, const Reach& at) {
 
 // Column `i` of the view as a column of the source; likewise a row.
 FB_FN i32 column(const Resolved& r, i32 i) {
-  return along<One>(r, i, r.view_width, r.pre_x).index;
+  i32 never = 0;
+  return through<One>(r.pre_x, r.pre, inside<One>(i, r.view_width, BORDER_CLAMP), never);
 }
-FB_FN i32 row(const Resolved& r, i32 i) { return along<One>(r, i, r.view_height, r.pre_y).index; }
+FB_FN i32 row(const Resolved& r, i32 i) {
+  i32 never = 0;
+  return through<One>(r.pre_y, r.pre, inside<One>(i, r.view_height, BORDER_CLAMP), never);
+}
 
 // Adds nothing to a sum, not even to -0.
 FB_FN f32 empty_sum() { return -0.0f; }

@@ -287,7 +287,8 @@ mod tests {
         (wanted, out)
     }
 
-    /// A resample keeps a ramp, whatever the scale: a place off by half a pixel would show.
+    /// A resample keeps a ramp, whatever the scale, but for a tenth of a pixel of the smaller image by
+    /// which so few taps are off their centre; a place off by a quarter of one would show.
     #[test]
     fn a_smaller_scale_shows_the_same_places() {
         let step = |lines: &str| format!("[[step]]\n{lines}\n");
@@ -316,7 +317,7 @@ mod tests {
                     let (x, y) = (k / 3 % side, k / 3 / side);
                     // Each is rounded. The outermost show the edge, where the ramp ends.
                     let inner = |i: usize| (1..side - 1).contains(&i);
-                    let near = (exact - fast).abs() < 1.01;
+                    let near = (exact - fast).abs() < 1.01 + 0.4 * scale.divisor() as f32;
                     assert!(near || !inner(x) || !inner(y), "{steps} ({x}, {y}): {exact} {fast}");
                 }
             }

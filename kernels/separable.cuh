@@ -23,7 +23,7 @@ FB_FN bool fits_rows(const Resolved& r) {
   return r.taps_x.count <= MAX_TAPS && r.taps_y.count <= MAX_TAPS;
 }
 
-template <class T> struct Rows {
+template <class T> struct Separable {
   const Resolved* r;
   Image source;
   u32 type;
