@@ -2,7 +2,7 @@
 //
 // Work is cut into strips of consecutive output pixels in row-major order, across row ends. A GPU
 // thread runs a strip of 4 in registers, the host one of 64; both through `run_strip`.
-#include "strip.cuh"
+#include "separable.cuh"
 
 namespace FB_LEVEL {
 
@@ -57,6 +57,18 @@ FB_FN void read_strip(Strip<T, K>& s, const Resolved& r, const Image& source, u3
   for (i32 k = 0; k < K; ++k) {
     put_next(s, k, sample<T>(r, source, type, at.x, min2(at.y, splat<T>(r.out_height - 1))));
     at.advance(r.out_width);
+  }
+}
+
+// A thread finds resampled pixels one by one.
+FB_FN void read_strip(ThreadStrip& s, const Resolved& r, const Image& source, u32 type, i32 p,
+                      i32 total) {
+  if (r.gather != GATHER_RESAMPLE)
+    return read_strip<One, THREAD_PIXELS>(s, r, source, type, p, total);
+  FB_ROLL
+  for (i32 k = 0; k < THREAD_PIXELS; ++k) {
+    i32 at = min2(p + k, total - 1);
+    put_next(s, k, resampled(r, source, type, at % r.out_width, at / r.out_width));
   }
 }
 
@@ -124,14 +136,53 @@ FB_FN void run_strip(const AugmentArgs& args, const Resolved& r, const Image* im
   store_strip(s, images[args.pass.dest], args.pass, p, total);
 }
 
+// The host resamples in blocks of columns, with 150 KB of tables. A strip may reach beyond a row that is shorter than it is:
+// what it leaves there is overwritten by the rows that follow.
+template <class T>
+FB_APART void run_rows(const AugmentArgs& args, const Resolved& r, const Image* images) {
+  constexpr i32 K = HOST_PIXELS / T::lanes;
+  i32 total = r.out_width * r.out_height;
+  Separable<T> rows;
+  rows.open(r, images[args.pass.source], args.pass.source_type);
+  i32 last_block = r.out_width - rows.width;
+  i32 last_strip = rows.width > HOST_PIXELS ? rows.width - HOST_PIXELS : 0;
+  for (i32 x = 0; x < r.out_width; x += rows.width) {
+    // The last block, and in it the last strip, ends where the row ends.
+    i32 first = x < last_block ? x : last_block;
+    rows.block(first);
+    for (i32 y = 0; y < r.out_height; y += rows.lines) {
+      rows.sum(y);
+      for (i32 k = 0; k < rows.width; k += HOST_PIXELS) {
+        i32 column = k < last_strip ? k : last_strip, p = y * r.out_width + first + column;
+        Strip<T, K> s;
+        rows.read(s, column);
+        run_points(s, r, images, p, total);
+        store_strip(s, images[args.pass.dest], args.pass, p, total);
+      }
+    }
+  }
+}
+
+template <class T>
+FB_FN void run_image(const AugmentArgs& args, const Resolved& r, const Image* images) {
+  i32 total = r.out_width * r.out_height;
+  if (r.gather != GATHER_RESAMPLE) {
+    for (i32 p = 0; p < total; p += HOST_PIXELS)
+      run_strip<T, HOST_PIXELS / T::lanes>(args, r, images, p);
+    return;
+  }
+  if constexpr (T::lanes > 1) {
+    if (fits_rows(r)) return run_rows<T>(args, r, images);
+  }
+  for (i32 p = 0; p < total; p += THREAD_PIXELS)
+    run_strip<One, THREAD_PIXELS>(args, r, images, p);
+}
+
 FB_FN void augment_range(const AugmentArgs& args, u32 begin, u32 end) {
   for (u32 sample = begin; sample < end; ++sample) {
     if (args.status[sample] != 0) continue;
     const Resolved& r = args.resolved[(u64)sample * args.n_passes + args.number];
-    const Image* images = args.images + (u64)sample * args.n_images;
-    i32 total = r.out_width * r.out_height;
-    for (i32 p = 0; p < total; p += HOST_PIXELS)
-      run_strip<Wide, HOST_PIXELS / Wide::lanes>(args, r, images, p);
+    run_image<Wide>(args, r, args.images + (u64)sample * args.n_images);
   }
 }
 

@@ -20,13 +20,15 @@ typedef double f64;
 #define FB_LEVEL gpu
 #define FB_FN __device__ __forceinline__
 #define FB_MEMBER __device__ __forceinline__
+#define FB_APART __device__ inline
 #define FB_UNROLL _Pragma("unroll")
 #define FB_ROLL _Pragma("unroll 1")
 // Where `field` lies in `Type`, in bytes: offsetof, of which NVRTC has only the part that is built in.
 #define FB_OFFSET(Type, field) ((u64)__INTADDR__(&((Type*)0)->field))
-// The entry of a kernel: the body runs once for each thread of a one-dimensional grid.
+// The entry of a kernel: the body runs once for each thread of a one-dimensional grid, of blocks of at
+// most 256, four of which are to fit beside each other.
 #define FB_ENTRY(name, Args)                                                                    \
-  extern "C" __global__ void forebay_##name(Args args) {                                        \
+  extern "C" __global__ void __launch_bounds__(256, 4) forebay_##name(Args args) {              \
     gpu::name##_thread(args, blockIdx.x, threadIdx.x, blockDim.x);                              \
   }
 
@@ -44,6 +46,8 @@ typedef double f64;
 // Given on the command line: FB_LEVEL, the namespace; FB_LANES, floats in a vector register.
 #define FB_FN static inline __attribute__((always_inline))
 #define FB_MEMBER inline __attribute__((always_inline))
+// A function that stays one: where it takes much of the stack.
+#define FB_APART static __attribute__((noinline))
 #define FB_UNROLL
 #define FB_ROLL
 #define FB_OFFSET(Type, field) __builtin_offsetof(Type, field)
@@ -151,6 +155,9 @@ FB_FN void store4(u8* to, const i32 v[4]) {
   memcpy(to, &word, 4);
 #endif
 }
+// A vector of pixels, each of three values and one that does not count: lanes 4k to 4k + 3 are pixel k.
+// The host only: a vector of one lane holds no pixel.
+template <class T> struct Quads;
 // Lane numbers 0, 1, 2, ….
 template <class T> struct Iota;
 template <> struct Iota<One> {
@@ -239,6 +246,58 @@ template <> struct Iota<Wide> {
     Wide::i v = {};
     for (i32 k = 0; k < FB_LANES; ++k) v[k] = k;
     return v;
+  }
+};
+template <> struct Quads<Wide> {
+  // The pixels that begin `at[k]` elements behind `base`; of each, four elements are read.
+  static FB_MEMBER Wide::f load(const u8* base, const i32* at) {
+#if defined(__AVX512F__)
+    __m128i four = _mm_setr_epi32(word(base + at[0]), word(base + at[1]), word(base + at[2]),
+                                  word(base + at[3]));
+    // With a mask of all lanes: GCC 12 warns of what its headers leave undefined without one.
+    __m512i values = _mm512_maskz_cvtepu8_epi32(0xFFFF, four);
+    return (Wide::f)_mm512_maskz_cvtepi32_ps(0xFFFF, values);
+#elif defined(__AVX2__)
+    __m128i two = _mm_setr_epi32(word(base + at[0]), word(base + at[1]), 0, 0);
+    return (Wide::f)_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(two));
+#else
+    Wide::i v;
+    for (i32 k = 0; k < FB_LANES; ++k) v[k] = base[at[k / 4] + k % 4];
+    return to_f(v);
+#endif
+  }
+  static FB_MEMBER Wide::f load(const f32* base, const i32* at) {
+#if defined(__AVX512F__)
+    __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(base + at[0]));
+    v = _mm512_maskz_insertf32x4(0xFFFF, v, _mm_loadu_ps(base + at[1]), 1);
+    v = _mm512_maskz_insertf32x4(0xFFFF, v, _mm_loadu_ps(base + at[2]), 2);
+    return (Wide::f)_mm512_maskz_insertf32x4(0xFFFF, v, _mm_loadu_ps(base + at[3]), 3);
+#elif defined(__AVX2__)
+    return (Wide::f)_mm256_set_m128(_mm_loadu_ps(base + at[1]), _mm_loadu_ps(base + at[0]));
+#else
+    Wide::f v;
+    for (i32 k = 0; k < FB_LANES; ++k) v[k] = base[at[k / 4] + k % 4];
+    return v;
+#endif
+  }
+  static FB_MEMBER i32 word(const u8* from) {
+    i32 v;
+    memcpy(&v, from, sizeof v);
+    return v;
+  }
+  // Value `channel` of as many pixels as a vector has lanes, which lie one behind another.
+  static FB_MEMBER Wide::f channel(const f32* quads, i32 channel) {
+#if defined(__AVX512F__)
+    __m512i every = (__m512i)((Iota<Wide>::get() * 4 + channel) & 31);
+    __m512 a = _mm512_loadu_ps(quads), b = _mm512_loadu_ps(quads + 16);
+    __m512 c = _mm512_loadu_ps(quads + 32), d = _mm512_loadu_ps(quads + 48);
+    __m512 low = _mm512_permutex2var_ps(a, every, b), high = _mm512_permutex2var_ps(c, every, d);
+    return (Wide::f)_mm512_maskz_shuffle_f32x4(0xFFFF, low, high, 0x44);
+#else
+    Wide::f v;
+    for (i32 k = 0; k < FB_LANES; ++k) v[k] = quads[4 * k + channel];
+    return v;
+#endif
   }
 };
 

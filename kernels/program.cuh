@@ -34,13 +34,18 @@ struct Scalar {
   u32 element;  // of a draw
 };
 
-enum StepKind { STEP_POINT, STEP_AFFINE, STEP_CROP, STEP_FLIP };
+enum StepKind { STEP_POINT, STEP_AFFINE, STEP_CROP, STEP_FLIP, STEP_RESAMPLE };
 enum Border { BORDER_CLAMP, BORDER_CONSTANT, BORDER_REFLECT };
+// Of a resample: its filter, and what becomes of the size that it is given.
+enum Filter { FILTER_TRIANGLE, FILTER_LINEAR, FILTER_NEAREST };
+enum Fit { FIT_STRETCH, FIT_NOT_SMALLER, FIT_NOT_LARGER };
+// What a bit means depends on the kind of step.
 enum {
   FLAG_LINEAR = 1,      // affine: linear taps, else nearest
   FLAG_GROW = 2,        // affine: the canvas grows to hold the turned image
-  FLAG_ROUND = 4,       // affine: the result is u8 again
-  FLAG_RANDOM = 8,      // crop: place drawn, else centred
+  FLAG_SUBPIXEL = 2,    // resample: the size before rounding decides about the scale
+  FLAG_ROUND = 4,       // affine, resample: the result is u8 again
+  FLAG_RANDOM = 8,      // crop: place drawn, else centred; resample: of a drawn window
   FLAG_IMAGE = 16,      // point: the operand is the stored image regs[0]
   FLAG_HORIZONTAL = 32,  // flip
   FLAG_VERTICAL = 64,   // flip
@@ -49,13 +54,14 @@ enum {
 
 // A step of a pass, taken where r[guard] is not 0.
 struct Step {
-  u8 kind, op, flags, border;
+  u8 kind, op, flags, border;  // resample: `op` is a Filter, `border` a Fit
   u16 guard;
   u16 name;          // index of the step's name, for errors
-  u16 regs[8];       // point: operand r, g, b; affine: angle, translate x y, scale, shear x y, fill
-  i32 height, width; // crop: size of the result
+  u16 regs[8];       // point: operand r, g, b; affine: angle, translate x y, scale, shear x y, fill;
+                     // resample: least and largest area and aspect of the window
+  i32 height, width; // crop: size of the result; resample: what its Fit makes one of
   i32 padding;       // crop: pixels added on each side first
-  u32 draw;          // crop: number of the draw of its place
+  u32 draw;          // crop: number of the draw of its place; resample: of its window
 };
 
 enum Type { TYPE_U8, TYPE_F32 };
@@ -88,7 +94,16 @@ struct Point {
   f32 value[3];
 };
 
-enum Gather { GATHER_NONE, GATHER_NEAREST, GATHER_LINEAR };
+enum Gather { GATHER_NONE, GATHER_NEAREST, GATHER_LINEAR, GATHER_RESAMPLE };
+
+// Along one axis of a resample, the pixels that an output place reads and their weights; taps.cuh has
+// the formula. Places have FRACTION fractional bits.
+struct Taps {
+  i64 step, from;  // the filter's left end is at from + i * step for output place i
+  f32 peak, slope; // from there to its peak, in pixels; what the weight loses a pixel from the peak
+  i32 count;       // pixels that are read
+  u32 unused;
+};
 
 // One sample's pass: from an output pixel through `post` maps to the gather, whose taps go through
 // `pre` maps to the source.
@@ -102,6 +117,8 @@ struct Resolved {
   // Source place of an output place (x, y), from the centres: with dx = x + half - width/2,
   // x' = m[0] dx + m[1] dy + m[2], y' = m[3] dx + m[4] dy + m[5]; m[6], m[7] are the centre.
   f32 m[8];
+  u32 unused;
+  Taps taps_x, taps_y;
   Map pre_x[MAX_MAPS], pre_y[MAX_MAPS], post_x[MAX_MAPS], post_y[MAX_MAPS];
   Point point[MAX_POINTS];
 };
@@ -119,6 +136,7 @@ enum Fault {
 // src/graph/program.rs asserts the same.
 static_assert(sizeof(Scalar) == 16 && sizeof(Step) == 40 && sizeof(Pass) == 16, "");
 static_assert(sizeof(Image) == 16 && sizeof(Map) == 16 && sizeof(Point) == 20, "");
-static_assert(sizeof(Resolved) == 804, "");
+static_assert(sizeof(Taps) == 32 && sizeof(Resolved) == 872, "");
+static_assert(FB_OFFSET(Resolved, taps_x) == 72, "");
 
 }  // namespace FB_LEVEL

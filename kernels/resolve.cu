@@ -4,6 +4,7 @@
 #include "crop.cuh"
 #include "flip.cuh"
 #include "point.cuh"
+#include "resample.cuh"
 
 namespace FB_LEVEL {
 
@@ -57,7 +58,8 @@ FB_FN void resolve_one(const ResolveArgs& args, u32 sample) {
       if (step.kind == STEP_POINT) fault = resolve_point(step, r, images, out);
       else if (step.kind == STEP_AFFINE) fault = resolve_affine(step, r, out);
       else if (step.kind == STEP_CROP) fault = resolve_crop(step, r, key, out);
-      else fault = resolve_flip(step, out);
+      else if (step.kind == STEP_FLIP) fault = resolve_flip(step, out);
+      else fault = resolve_resample(step, r, key, out);
       if (fault != FAULT_NONE && status == 0) status = fault << 16 | step.name;
     }
     images[pass.dest].width = out.out_width;

@@ -1,5 +1,5 @@
-// Functions of one number: sine and cosine of degrees, logarithm, normal deviates. Polynomials of
-// our own, since a libm gives other bits on every machine.
+// Functions of one number: sine and cosine of degrees, logarithm, exponential, normal deviates.
+// Polynomials of our own, since a libm gives other bits on every machine.
 #pragma once
 #include "random.cuh"
 
@@ -47,6 +47,23 @@ FB_FN f32 log_positive(f32 x) {
   p = p * t2 + 0.33333334f;
   f32 series = 2.0f * (t + t * t2 * p);
   return (f32)e * 0.6931471805599453f + series;
+}
+
+// e^x for |x| up to 80: x = n ln 2 + t with |t| at most ln 2 / 2, and the Taylor series of e^t in
+// double, whose first term left out is below 2e-10.
+FB_FN f32 exponential(f32 x) {
+  f64 v = (f64)x;
+  i32 n = (i32)(v * 1.4426950408889634 + (v < 0.0 ? -0.5 : 0.5));
+  f64 t = v - (f64)n * 0.6931471805599453;
+  f64 p = t * 2.48015873015873e-5 + 1.984126984126984e-4;
+  p = p * t + 1.388888888888889e-3;
+  p = p * t + 8.333333333333333e-3;
+  p = p * t + 0.041666666666666664;
+  p = p * t + 0.16666666666666666;
+  p = p * t + 0.5;
+  p = p * t + 1.0;
+  p = p * t + 1.0;
+  return (f32)p * from_bits((u32)(n + 127) << 23);
 }
 
 // A standard normal deviate from two words (Box and Muller, 1958).

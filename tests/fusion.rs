@@ -6,11 +6,12 @@ mod common;
 #[path = "common/graphs.rs"]
 mod graphs;
 
-use common::{pixels, run};
+use common::{pixels, run, run_resolved};
+use forebay::decoder::{Region, Scale, Wanted};
 use forebay::device::cpu::Cpu;
 use forebay::executor::program::Program;
 use forebay::graph::plan::Plan;
-use forebay::graph::program::{MAX_POINTS, NO_GUARD, Op};
+use forebay::graph::program::{MAX_POINTS, NO_GUARD, Op, STEP_RESAMPLE};
 use forebay::graph::spec::Spec;
 use forebay::{ops, rng};
 use graphs::{any_spec, picture, size};
@@ -88,6 +89,34 @@ fn same_bytes(spec: &Spec, width: u32, height: u32) -> Result<(), TestCaseError>
     Ok(())
 }
 
+/// What `narrow` says a sample reads of its picture is enough of it; pixels of the window and of the
+/// picture.
+fn window_is_enough(spec: &Spec, width: u32, height: u32) -> Result<Vec<[u32; 2]>, TestCaseError> {
+    let mut windows = Vec::new();
+    let Ok(plan) = Plan::compile(spec, ops::ALL) else { return Ok(windows) };
+    let bytes = picture(width, height);
+    let whole = pixels(width, height, &bytes);
+    let program = Program::with(plan, Cpu::best().unwrap());
+    for id in 0..4 {
+        let mut scratch = Default::default();
+        if program.resolve(&mut scratch, SEED, EPOCH, id, width, height).is_err() {
+            continue;
+        }
+        let Wanted { region, scale } = program.narrow(&mut scratch, true);
+        prop_assert_eq!(scale, Scale::Full);
+        let Region { x, y, width: columns, height: rows } = region;
+        let line = |row: u32| {
+            let start = ((y + row) * width + x) as usize * 3;
+            &bytes[start..start + columns as usize * 3]
+        };
+        let part = pixels(columns, rows, &(0..rows).flat_map(line).copied().collect::<Vec<_>>());
+        let got = run_resolved(&program, &mut scratch, &part);
+        prop_assert!(got == run(&program, &whole, EPOCH, id), "{region:?} of {:?}", spec.steps);
+        windows.push([columns * rows, width * height]);
+    }
+    Ok(windows)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 1000,
@@ -99,6 +128,11 @@ proptest! {
     fn fused_equals_step_by_step(spec in any_spec(), (width, height) in size()) {
         same_bytes(&spec, width, height)?;
     }
+
+    #[test]
+    fn what_a_sample_reads_is_enough(spec in any_spec(), (width, height) in size()) {
+        window_is_enough(&spec, width, height)?;
+    }
 }
 
 /// What the random graphs hold: the property above would be true of none, too.
@@ -106,6 +140,7 @@ proptest! {
 fn random_graphs_are_rich() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let [mut compiled, mut passes, mut fused, mut guarded, mut full, mut combinations] = [0; 6];
+    let [mut resamples, mut parts] = [0; 2];
     for _ in 0..300 {
         let spec = any_spec().new_tree(&mut runner).unwrap().current();
         let Ok(plan) = Plan::compile(&spec, ops::ALL) else { continue };
@@ -116,11 +151,15 @@ fn random_graphs_are_rich() {
         guarded += plan.steps().iter().filter(|s| s.guard != NO_GUARD).count();
         full += plan.passes().iter().filter(|pass| pass.steps as usize >= MAX_POINTS).count();
         combinations += one_a_combination(&plan).len();
+        resamples += plan.steps().iter().filter(|s| s.kind == STEP_RESAMPLE).count();
+        let windows = window_is_enough(&spec, 30, 20).unwrap();
+        parts += windows.iter().filter(|[part, whole]| part < whole).count();
     }
     println!(
         "{compiled} of 300 random graphs compile: {passes} passes, {full} of them full, with \
          {fused} more fused into them; {guarded} guarded steps, {combinations} combinations of \
-         branches run"
+         branches run; {resamples} resamples; {parts} samples that read a part"
     );
     assert!(compiled > 270 && fused > 1500 && guarded > 1500 && combinations > 1000 && full > 10);
+    assert!(resamples > 100 && parts > 50);
 }

@@ -1,7 +1,7 @@
 //! Images of every format.
 
 use super::refusal;
-use forebay::decoder::{Decoder, Limits, Pixels, probe};
+use forebay::decoder::{Decoder, Limits, Pixels, Region, Scale, Wanted, probe};
 use image::{DynamicImage, ImageFormat};
 use std::cell::RefCell;
 use std::io::Cursor;
@@ -55,6 +55,42 @@ impl State {
         let told = format!("{} {warned:?} {}", info.format, header.components);
         Ok((told, self.pixels.bytes().to_vec()))
     }
+
+    /// A part of `bytes`, both of them chosen by `dice`: of a picture that can be decoded it is the same
+    /// as in the whole, of any other it is no more than that part.
+    fn part(&mut self, bytes: &[u8], dice: u32) {
+        let dice = |sides: u32, turn: u32| dice.rotate_left(turn * 5) % sides;
+        let mut asked = None;
+        let pick = |width: u32, height: u32, scales: bool| {
+            let scale = if scales { Scale::ALL[dice(4, 0) as usize] } else { Scale::Full };
+            let (width, height) = (scale.size(width), scale.size(height));
+            let (x, y) = (dice(width, 1), dice(height, 2));
+            let (columns, rows) = (1 + dice(width - x, 3), 1 + dice(height - y, 4));
+            let wanted = Wanted { region: Region { x, y, width: columns, height: rows }, scale };
+            asked = Some((wanted, Region::whole(width, height)));
+            Ok(wanted)
+        };
+        let got = self.decoder.decode_region(bytes, pick, &mut self.pixels);
+        let Some((Wanted { region, scale }, all)) = asked else { return };
+        let part = std::mem::take(&mut self.pixels);
+        let all = |_, _, _| Ok(Wanted { region: all, scale });
+        let whole = self.decoder.decode_region(bytes, all, &mut self.pixels);
+        if let (Ok(_), Err(error)) = (&whole, &got) {
+            panic!("the whole can be decoded, and its {region:?} at {scale:?} not: {error}");
+        }
+        if got.is_err() {
+            return;
+        }
+        assert_eq!((part.width(), part.height()), (region.width, region.height));
+        if whole.is_ok() {
+            let stride = self.pixels.width() as usize * 3;
+            let rows = self.pixels.bytes().chunks_exact(stride).skip(region.y as usize);
+            for (row, kept) in rows.zip(part.bytes().chunks_exact(region.width as usize * 3)) {
+                let same = row[region.x as usize * 3..][..kept.len()] == *kept;
+                assert!(same, "{region:?} at {scale:?} is another than in the whole");
+            }
+        }
+    }
 }
 
 /// An Exif segment of orientation 6 behind SOI.
@@ -65,7 +101,7 @@ fn turn(jpeg: &[u8]) -> Vec<u8> {
 }
 
 /// The same pixels whatever the memory and the decoder held before, or an error, after which the
-/// decoder is as good as new.
+/// decoder is as good as new; and a part of it by itself is what it is in the whole.
 pub fn run(bytes: &[u8]) -> String {
     let told = decode(bytes);
     // A checksum keeps chance damage from what lies behind it.
@@ -86,6 +122,7 @@ fn decode(bytes: &[u8]) -> String {
         state.good = good;
         let second = state.decode(bytes, 0xFF);
         assert!(first == second, "other pixels or another word the second time");
+        state.part(bytes, crc32(bytes));
         first.map_or_else(|error| error, |(told, _)| told)
     })
 }

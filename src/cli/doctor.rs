@@ -101,7 +101,7 @@ fn images(data: &Path, pipeline: &PipelineArgs) -> Result<Images> {
     let roots = roots(data, &spec.reader.kind)?;
     let limits = Limits::default();
     let reader = open_reader(&spec.reader.kind, &roots[0], false, limits.bytes)?;
-    let DecoderSpec { device, split, exact } = spec.decoder;
+    let DecoderSpec { device, split, exact, .. } = spec.decoder;
     let gpu = if device == Placement::Cpu { Err(Reason::Pipeline) } else { Ok(()) };
     let rule = Rule { split, exact, gpu, limits };
     let (mut nvjpeg, mut counts, mut file) = (0, [0; Reason::COUNT], Vec::new());

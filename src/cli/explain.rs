@@ -4,10 +4,11 @@ use super::open::PipelineArgs;
 use super::words::Words;
 use anyhow::Result;
 use forebay::device::cpu::Cpu;
+use forebay::executor::program::{Program, Scratch};
 use forebay::graph::plan::{ImagePlan, Plan};
 use forebay::graph::primitive::Extent;
 use forebay::graph::program::{FLAG_IMAGE, MAX_REGISTERS, Pass};
-use forebay::graph::spec::{Placement, ReaderKind, Spec};
+use forebay::graph::spec::{DecodeScale, Placement, ReaderKind, Spec};
 use forebay::ops;
 use std::fmt::Write as _;
 use std::io::{Write as _, stdout};
@@ -47,9 +48,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let spec = args.pipeline.spec()?;
     let plan = Plan::compile(&spec, ops::ALL).map_err(|e| e.in_pipeline(args.pipeline.name()))?;
     let mut text = head(args.pipeline.name(), &spec);
-    passes(&mut text, &plan, args.size);
+    let sizes = sizes(&plan, args.size)?;
+    passes(&mut text, &plan, &sizes);
     draws(&mut text, &plan);
-    memory(&mut text, &plan, args);
+    memory(&mut text, &plan, &sizes, args.batch_size);
     stdout().lock().write_all(text.as_bytes())?;
     Ok(())
 }
@@ -62,16 +64,45 @@ fn head(name: &str, spec: &Spec) -> String {
     };
     let order = if spec.reader.shuffle { "in an order of its own each epoch" } else { "in order" };
     let decoder = match (spec.decoder.device, spec.decoder.exact) {
-        (Placement::Cpu, _) | (_, true) => "on the CPU, exact".to_string(),
+        (Placement::Cpu, _) | (_, true) => "on the CPU".to_string(),
         (Placement::Mixed, false) => format!(
             "on the CPU up to {} pixels; larger ones on a GPU, where there is one",
             spec.decoder.split
         ),
     };
-    format!("{name}, seed {}\nreads     {source}, {order}\ndecodes   {decoder}\n", spec.seed)
+    let scale = match (spec.decoder.scale, spec.decoder.device) {
+        (DecodeScale::Fast, _) => ", at a smaller scale where the first step shrinks that much",
+        (DecodeScale::Exact, Placement::Mixed) if !spec.decoder.exact => "",
+        (DecodeScale::Exact, _) => ", exact",
+    };
+    format!("{name}, seed {}\nreads     {source}, {order}\ndecodes   {decoder}{scale}\n", spec.seed)
 }
 
-fn passes(text: &mut String, plan: &Plan, size: Size) {
+/// Rows and columns of each image, where the decoded one has `size`; of a grown one, those before it
+/// grows.
+fn sizes(plan: &Plan, size: Size) -> Result<Vec<Size>> {
+    let resized = |image: &ImagePlan| matches!(image.extent, Extent::Resized(_));
+    let mut scratch = Scratch::default();
+    let program = match Cpu::best() {
+        Some(cpu) if plan.images().iter().any(resized) => {
+            let program = Program::with(plan.clone(), cpu);
+            program.resolve(&mut scratch, 0, 0, 0, size.width, size.height)?;
+            Some(program)
+        }
+        _ => None,
+    };
+    let of = |(number, image): (usize, &ImagePlan)| match (&image.extent, &program) {
+        (&Extent::Fixed(height, width), _) => Size { height, width },
+        (Extent::Resized(_), Some(program)) => {
+            let (height, width) = program.image_size(&scratch, number);
+            Size { height, width }
+        }
+        _ => size,
+    };
+    Ok(plan.images().iter().enumerate().map(of).collect())
+}
+
+fn passes(text: &mut String, plan: &Plan, sizes: &[Size]) {
     let words = Words::new(plan);
     for (number, pass) in plan.passes().iter().enumerate() {
         let (from, to) = (usize::from(pass.source), usize::from(pass.dest));
@@ -79,8 +110,8 @@ fn passes(text: &mut String, plan: &Plan, size: Size) {
         for line in words.steps(&plan.steps()[pass.first_step as usize..][..pass.steps as usize]) {
             _ = writeln!(text, "  {line}");
         }
-        let (read, written) = moved(plan, pass, size);
-        let Size { height, width } = size;
+        let (read, written) = moved(plan, pass, sizes);
+        let Size { height, width } = sizes[0];
         _ = writeln!(text, "  a {height}x{width} image: {read} bytes read, {written} written");
     }
 }
@@ -97,21 +128,18 @@ fn image(plan: &Plan, number: usize) -> String {
 }
 
 /// Bytes that a pass reads and writes.
-fn moved(plan: &Plan, pass: &Pass, size: Size) -> (u64, u64) {
+fn moved(plan: &Plan, pass: &Pass, sizes: &[Size]) -> (u64, u64) {
     let steps = &plan.steps()[pass.first_step as usize..][..pass.steps as usize];
     let operands = steps.iter().filter(|step| step.flags & FLAG_IMAGE != 0);
     let operands = operands.map(|step| usize::from(step.regs[0]));
-    let read = operands.chain([usize::from(pass.source)]).map(|i| bytes(&plan.images()[i], size));
-    (read.sum(), bytes(&plan.images()[usize::from(pass.dest)], size))
+    let bytes = |number: usize| bytes(&plan.images()[number], sizes[number]);
+    let read = operands.chain([usize::from(pass.source)]).map(bytes);
+    (read.sum(), bytes(usize::from(pass.dest)))
 }
 
-/// Bytes of an image; of a grown one, those before it grows.
+/// Bytes of an image.
 fn bytes(image: &ImagePlan, size: Size) -> u64 {
-    let (height, width) = match image.extent {
-        Extent::Fixed(height, width) => (height, width),
-        Extent::Decoded | Extent::Grown(_) => (size.height, size.width),
-    };
-    u64::from(height) * u64::from(width) * 3 * image.dtype.size() as u64
+    u64::from(size.height) * u64::from(size.width) * 3 * image.dtype.size() as u64
 }
 
 fn draws(text: &mut String, plan: &Plan) {
@@ -129,13 +157,14 @@ fn draws(text: &mut String, plan: &Plan) {
     }
 }
 
-fn memory(text: &mut String, plan: &Plan, args: &Args) {
+fn memory(text: &mut String, plan: &Plan, sizes: &[Size], samples: u32) {
     let outputs = || plan.outputs().iter().map(|output| output.image);
-    let output: u64 = outputs().map(|i| bytes(&plan.images()[i], args.size)).sum();
+    let of = |number: usize| bytes(&plan.images()[number], sizes[number]);
+    let output: u64 = outputs().map(of).sum();
     // A label, an id and a flag beside each image.
-    let batch = u64::from(args.batch_size) * (output + 17);
+    let batch = u64::from(samples) * (output + 17);
     let between = (1..plan.images().len()).filter(|i| outputs().all(|output| output != *i));
-    let between: u64 = between.map(|i| bytes(&plan.images()[i], args.size)).sum();
+    let between: u64 = between.map(of).sum();
     let level = Cpu::best().map_or("none", |cpu| cpu.level());
     let grown = plan.images().iter().any(|image| matches!(image.extent, Extent::Grown(_)));
     let least = if grown { "at least " } else { "" };
@@ -145,7 +174,7 @@ fn memory(text: &mut String, plan: &Plan, args: &Args) {
          scalars   {} of {MAX_REGISTERS} registers\n\
          memory    {least}{batch} bytes a batch of {}, {least}{between} between passes a thread",
         plan.scalars().len(),
-        args.batch_size,
+        samples,
     );
 }
 
@@ -166,7 +195,8 @@ mod tests {
         let spec = super::super::pipelines::built_in("cifar10-train").unwrap();
         let plan = Plan::compile(&spec, ops::ALL).unwrap();
         let mut text = String::new();
-        passes(&mut text, &plan, Size { height: 32, width: 32 });
+        let sizes = sizes(&plan, Size { height: 32, width: 32 }).unwrap();
+        passes(&mut text, &plan, &sizes);
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let first =
             "pass 1    decoded (u8 HWC, as decoded) -> output \"images\" (f32 CHW, as decoded)";

@@ -17,7 +17,7 @@ use std::str::FromStr;
 #[derive(clap::Args)]
 pub(crate) struct PipelineArgs {
     /// A pipeline file, or one of those built in: cifar10-train, cifar10-affine, cifar10-valid,
-    /// fast-cifar, decode-only
+    /// fast-cifar, imagenet-train, imagenet-valid, decode-only
     #[arg(
         long,
         value_name = "FILE",

@@ -11,6 +11,8 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("cifar10-affine", include_str!("../../pipelines/cifar10-affine.toml")),
     ("cifar10-valid", include_str!("../../pipelines/cifar10-valid.toml")),
     ("fast-cifar", include_str!("../../pipelines/fast-cifar.toml")),
+    ("imagenet-train", include_str!("../../pipelines/imagenet-train.toml")),
+    ("imagenet-valid", include_str!("../../pipelines/imagenet-valid.toml")),
     ("decode-only", include_str!("../../pipelines/decode-only.toml")),
 ];
 

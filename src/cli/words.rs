@@ -3,8 +3,9 @@
 use forebay::graph::expr::{Binary, Expr, Unary};
 use forebay::graph::plan::Plan;
 use forebay::graph::program::{
-    Border, FLAG_GROW, FLAG_HORIZONTAL, FLAG_IMAGE, FLAG_LINEAR, FLAG_RANDOM, FLAG_VERTICAL,
-    NO_GUARD, Op, STEP_AFFINE, STEP_CROP, STEP_POINT, Scalar, Step,
+    Border, FLAG_GROW, FLAG_HORIZONTAL, FLAG_IMAGE, FLAG_LINEAR, FLAG_RANDOM, FLAG_SUBPIXEL,
+    FLAG_VERTICAL, Filter, Fit, NO_GUARD, Op, STEP_AFFINE, STEP_CROP, STEP_POINT, STEP_RESAMPLE,
+    Scalar, Step,
 };
 use forebay::tensor::DType;
 use std::cell::Cell;
@@ -45,7 +46,7 @@ impl<'a> Words<'a> {
             (2.., _) => "uniform from 0 to 1, one a channel",
             (_, 1) => "normal",
             (_, 2..) => "normal, one a channel",
-            _ => "a place, for a crop",
+            _ => "a place or a window",
         }
     }
 
@@ -65,6 +66,7 @@ impl<'a> Words<'a> {
                     STEP_POINT => self.points(steps),
                     STEP_AFFINE => self.affine(&steps[0]),
                     STEP_CROP => self.crop(&steps[0]),
+                    STEP_RESAMPLE => self.resample(&steps[0]),
                     _ => flip(&steps[0]),
                 };
                 lines.push(format!("    {what}"));
@@ -119,6 +121,31 @@ impl<'a> Words<'a> {
         let mut text = format!("crop to {}x{}, {place}", step.height, step.width);
         if step.padding > 0 {
             text += &format!(", after {} pixels of padding{}", step.padding, self.border(step));
+        }
+        text
+    }
+
+    fn resample(&self, step: &Step) -> String {
+        let size = format!("{}x{}", step.height, step.width);
+        let mut text = match step.border {
+            fit if fit == Fit::NotSmaller as u8 => format!("resize to no side under {size}"),
+            fit if fit == Fit::NotLarger as u8 => format!("resize to no side over {size}"),
+            _ => format!("resize to {size}"),
+        };
+        if step.flags & FLAG_RANDOM != 0 {
+            let [least, most, narrow, wide] = [0, 1, 2, 3].map(|i| self.register(step.regs[i]));
+            text += &format!(
+                " a drawn window of {least} to {most} of the area, {narrow} to {wide} times as wide as \
+                 high"
+            );
+        }
+        text += match step.op {
+            filter if filter == Filter::Triangle as u8 => "; antialiased",
+            filter if filter == Filter::Linear as u8 => "; linear taps",
+            _ => "; nearest pixel",
+        };
+        if step.flags & FLAG_SUBPIXEL != 0 {
+            text += ", the scale kept where a side is rounded";
         }
         text
     }
@@ -245,6 +272,34 @@ mod tests {
                 "    mirror left to right",
                 "expr",
                 "    x = cast(1 - (x + [expr.u.r * 2 - 1, expr.u.g * 2 - 1, expr.u.b * 2 - 1]) / 2, u8)",
+            ]
+        );
+    }
+
+    #[test]
+    fn resamples_are_told() {
+        let text = words(
+            r#"
+            [[step]]
+            op = "random_resized_crop"
+            size = [20, 30]
+            area = [0.5, 1.0]
+
+            [[step]]
+            op = "resize"
+            size = 16
+            mode = "shorter"
+            interp = "linear"
+            "#,
+        );
+        assert_eq!(
+            text,
+            [
+                "random_resized_crop",
+                "    resize to 20x30 a drawn window of 0.5 to 1 of the area, 0.75 to 1.3333334 times as \
+                 wide as high; antialiased",
+                "resize",
+                "    resize to no side under 16x16; linear taps, the scale kept where a side is rounded",
             ]
         );
     }

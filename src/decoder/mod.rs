@@ -1,7 +1,8 @@
 //! Encoded bytes to RGB pixels.
 //!
 //! JPEG goes through libjpeg-turbo (accurate IDCT, fancy upsampling), whose pixels are the
-//! reference; the other formats through the `image` crate. What a file is, its content says.
+//! reference; the other formats through the `image` crate. What a file is, its content says. Of a
+//! JPEG a part can be decoded alone, also at a smaller scale ([`Decoder::decode_region`]).
 //!
 //! With a GPU, [`route`] sends large baseline JPEGs to [`nvjpeg`] instead.
 
@@ -12,6 +13,7 @@ mod jpeg_header;
 mod limits;
 pub mod nvjpeg;
 mod orient;
+mod region;
 mod route;
 mod sniff;
 mod structure;
@@ -19,6 +21,7 @@ mod turbo;
 
 pub use limits::Limits;
 pub use orient::Orientation;
+pub use region::{Region, Scale, Wanted};
 pub use route::{Frame, Reason, Route, Rule, Subsampling, route};
 pub use turbo::warning_text;
 
@@ -120,7 +123,7 @@ pub struct Header {
 impl Header {
     /// Columns and rows as [`Decoder::decode`] gives them.
     pub fn upright_size(&self) -> (u32, u32) {
-        if self.orientation.swaps() { (self.height, self.width) } else { (self.width, self.height) }
+        self.orientation.upright_size(self.width, self.height)
     }
 }
 
@@ -163,6 +166,30 @@ impl Decoder {
     /// Errors: damaged or cut bytes, an unsupported kind, a limit passed. None names the file,
     /// which the caller knows.
     pub fn decode(&mut self, bytes: &[u8], out: &mut Pixels) -> Result<Info> {
+        self.decode_region(bytes, |width, height, _| Ok(Wanted::whole(width, height)), out)
+    }
+
+    /// Decodes a part of a picture, or a JPEG at a smaller scale: of a JPEG, no more pixels than it
+    /// takes. `out` is then what the same part of the whole picture at that scale is, to the bit.
+    ///
+    /// `wanted` is told the size (columns, rows) of the whole upright picture at [`Scale::Full`], and
+    /// whether other scales can be had: of every JPEG but a lossless one, and of nothing else. It is
+    /// called once, for a JPEG before any pixel is decoded, else after; its error ends the decode.
+    ///
+    /// Damage is seen as far as a file is read: of a JPEG of one scan that is to the region's last row,
+    /// of any other file to its end. So a file that [`decode`](Self::decode) refuses may give a region
+    /// that lies above its damage, with the pixels that the file held. Limits are those of the whole
+    /// picture, and errors those of `decode`.
+    ///
+    /// # Panics
+    /// Where the region is empty or not within the picture at the scale asked for, or where that
+    /// scale cannot be had.
+    pub fn decode_region(
+        &mut self,
+        bytes: &[u8],
+        wanted: impl FnOnce(u32, u32, bool) -> Result<Wanted>,
+        out: &mut Pixels,
+    ) -> Result<Info> {
         self.limits.check_bytes(bytes.len())?;
         match sniff(bytes)? {
             Kind::Jpeg => {
@@ -171,9 +198,15 @@ impl Decoder {
                     Some(turbo) => turbo,
                     none => none.insert(Turbo::new(self.limits)?),
                 };
+                let jpeg = turbo.open(bytes)?;
+                let (width, height) = turn.upright_size(jpeg.width, jpeg.height);
+                let wanted = wanted(width, height, jpeg.scales)?;
+                wanted.check(width, height, jpeg.scales);
+                let Wanted { region, scale } = wanted;
+                let window = turn.stored(region, scale.size(jpeg.width), scale.size(jpeg.height));
                 let target =
                     if turn == Orientation::UPRIGHT { &mut *out } else { &mut self.stored };
-                let warnings = turbo.decode(bytes, target)?;
+                let warnings = jpeg.rows(window, scale, target)?;
                 if turn != Orientation::UPRIGHT {
                     turn.apply(&self.stored, out)?;
                 }
@@ -181,9 +214,14 @@ impl Decoder {
             }
             Kind::Other(format) => {
                 let turn = formats::decode(bytes, format, &self.limits, &mut self.raw, out)?;
-                if turn != Orientation::UPRIGHT {
+                let (width, height) = turn.upright_size(out.width(), out.height());
+                let wanted = wanted(width, height, false)?;
+                wanted.check(width, height, false);
+                if turn != Orientation::UPRIGHT || wanted != Wanted::whole(width, height) {
                     std::mem::swap(&mut self.stored, out);
-                    turn.apply(&self.stored, out)?;
+                    let (width, height) = (self.stored.width(), self.stored.height());
+                    let window = turn.stored(wanted.region, width, height);
+                    turn.apply_to(&self.stored, window, out)?;
                 }
                 Ok(Info { format: formats::name(format), warnings: Vec::new() })
             }

@@ -1,6 +1,6 @@
 //! EXIF orientation: the eight turns of a picture.
 
-use super::Pixels;
+use super::{Pixels, Region};
 use crate::error::Result;
 
 /// How a stored picture is turned to stand upright: axes exchanged, then mirrored.
@@ -52,15 +52,45 @@ impl Orientation {
         self.swap
     }
 
+    /// Columns and rows of the upright picture whose stored one has `width` and `height`.
+    pub const fn upright_size(self, width: u32, height: u32) -> (u32, u32) {
+        if self.swap { (height, width) } else { (width, height) }
+    }
+
+    /// Where `region` of the upright picture lies in the stored one, which is `width` x `height`.
+    pub(super) fn stored(self, region: Region, width: u32, height: u32) -> Region {
+        let Region { x, y, width: columns, height: rows } = region;
+        let (u, v, columns, rows) =
+            if self.swap { (y, x, rows, columns) } else { (x, y, columns, rows) };
+        Region {
+            x: if self.flip_x { width - u - columns } else { u },
+            y: if self.flip_y { height - v - rows } else { v },
+            width: columns,
+            height: rows,
+        }
+    }
+
     /// Writes `stored`, turned upright, to `out`.
     ///
     /// # Errors
     /// Where there is no memory for it.
     pub fn apply(self, stored: &Pixels, out: &mut Pixels) -> Result<()> {
-        let (w, h) = (stored.width() as usize, stored.height() as usize);
+        self.apply_to(stored, Region::whole(stored.width(), stored.height()), out)
+    }
+
+    /// Writes `window` of `stored`, turned upright, to `out`.
+    pub(super) fn apply_to(self, stored: &Pixels, window: Region, out: &mut Pixels) -> Result<()> {
+        let (w, h) = (window.width as usize, window.height as usize);
         let (out_w, out_h) = if self.swap { (h, w) } else { (w, h) };
-        let src = stored.bytes();
+        let stride = stored.width() as usize;
+        let src = &stored.bytes()[(window.y as usize * stride + window.x as usize) * 3..];
         let dst = out.reset(out_w as u32, out_h as u32)?;
+        if self == Self::UPRIGHT {
+            for y in 0..h {
+                dst[y * w * 3..][..w * 3].copy_from_slice(&src[y * stride * 3..][..w * 3]);
+            }
+            return Ok(());
+        }
         // Squares, since one of the two is walked down its columns.
         const SIDE: usize = 32;
         for y0 in (0..out_h).step_by(SIDE) {
@@ -70,7 +100,7 @@ impl Orientation {
                         let (u, v) = if self.swap { (y, x) } else { (x, y) };
                         let u = if self.flip_x { w - 1 - u } else { u };
                         let v = if self.flip_y { h - 1 - v } else { v };
-                        let (from, to) = ((v * w + u) * 3, (y * out_w + x) * 3);
+                        let (from, to) = ((v * stride + u) * 3, (y * out_w + x) * 3);
                         dst[to..to + 3].copy_from_slice(&src[from..from + 3]);
                     }
                 }

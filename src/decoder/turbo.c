@@ -16,7 +16,7 @@
 
 #include <jerror.h>
 
-enum { MAX_WARNINGS = 16, MAX_ROWS = 64 };
+enum { MAX_WARNINGS = 16, MAX_ROWS = 64, LEAST_COLUMNS = 32 };
 
 /* The same numbers as `status` in turbo.rs. */
 enum {
@@ -38,13 +38,20 @@ _Static_assert(JWRN_ADOBE_XFORM == 114 && JWRN_EXTRANEOUS_DATA == 116 && JWRN_JF
 /* What Rust reads after each call; the same layout as `Report` in turbo.rs. */
 typedef struct {
   uint32_t width, height, components, precision;
-  uint32_t row;           /* rows finished when decoding ended */
+  uint32_t lossless;      /* coded without a DCT, so that it has one scale only */
+  uint32_t row, rows;     /* rows finished when decoding ended, of so many at the scale wanted */
   uint32_t warning_count; /* of warnings[]; later ones are not kept */
   int32_t warnings[MAX_WARNINGS];
   size_t offset; /* bytes taken when decoding ended */
   char message[JMSG_LENGTH_MAX];
 } report_t;
-_Static_assert(sizeof(report_t) == 88 + sizeof(size_t) + 200, "turbo.rs checks the same sum");
+_Static_assert(sizeof(report_t) == 96 + sizeof(size_t) + 200, "turbo.rs checks the same sum");
+
+/* What is wanted of the picture shrunk to 1 / `shrink` (1, 2, 4 or 8) in the DCT domain, in pixels
+ * of the shrunk one; the same layout as `Window` in turbo.rs. */
+typedef struct {
+  uint32_t x, y, width, height, shrink;
+} window_t;
 
 typedef struct {
   struct jpeg_decompress_struct c; /* first, so that a callback's cinfo is the handle */
@@ -56,8 +63,8 @@ typedef struct {
 
   const uint8_t *bytes;
   size_t length;
-  uint8_t *rows;
-  size_t stride;
+  window_t window;
+  uint8_t *rows; /* of the window, dense */
   int max_scans;
   uint64_t max_work; /* pixels times scans */
   uint32_t seen; /* bit i: a scan has held component i */
@@ -69,6 +76,7 @@ static _Noreturn void fail(handle_t *h, int status)
 {
   h->status = status;
   h->report.row = h->c.output_scanline;
+  h->report.rows = h->c.output_height;
   h->report.offset = h->c.src ? h->length - h->c.src->bytes_in_buffer : 0;
   (*h->errors.format_message)((j_common_ptr)&h->c, h->report.message);
   longjmp(h->escape, 1);
@@ -185,6 +193,7 @@ static void read_header(handle_t *h)
   h->report.height = h->c.image_height;
   h->report.components = (uint32_t)h->c.num_components;
   h->report.precision = (uint32_t)h->c.data_precision;
+  h->report.lossless = h->c.min_DCT_scaled_size == 1; /* not DCTSIZE: it has no blocks */
 }
 
 /* Ink as Adobe stores it, 255 for none, to RGB by Pillow's rule: key less its share of the ink. */
@@ -211,6 +220,93 @@ static boolean complete(const handle_t *h)
   return TRUE;
 }
 
+static JDIMENSION least(JDIMENSION a, JDIMENSION b)
+{
+  return a < b ? a : b;
+}
+
+static JDIMENSION most(JDIMENSION a, JDIMENSION b)
+{
+  return a > b ? a : b;
+}
+
+/* Whether libjpeg can decode a part of the picture alone. Decided by how it is sampled: these are
+ * the kinds of which tests/decoder/region.rs shows that the pixels are those of the whole. */
+static boolean divisible(const handle_t *h)
+{
+  const struct jpeg_decompress_struct *c = &h->c;
+  int across = c->max_h_samp_factor, down = c->max_v_samp_factor;
+  if (h->report.lossless || across * down > 4 || across == 3 || down == 3)
+    return FALSE;
+  for (int i = 0; i < c->num_components; i++) {
+    const jpeg_component_info *component = &c->comp_info[i];
+    boolean full = component->h_samp_factor == across && component->v_samp_factor == down;
+    boolean sparse = component->h_samp_factor == 1 && component->v_samp_factor == 1;
+    if (!full && !sparse)
+      return FALSE;
+  }
+  return TRUE;
+}
+
+/* Has libjpeg decode no more columns than the window needs, and gives the first of them. Upsampling
+ * mixes neighbours, and the first and the last column that it sees stand in for those beyond: these
+ * two must lie outside of the window, or be the picture's own. For very few columns libjpeg would
+ * choose another way of upsampling. */
+static JDIMENSION crop(handle_t *h)
+{
+  JDIMENSION all = h->c.output_width;
+  JDIMENSION first = h->window.x > 0 ? h->window.x - 1 : 0;
+  JDIMENSION end = least(h->window.x + h->window.width + 1, all);
+  first = least(first, all > LEAST_COLUMNS ? all - LEAST_COLUMNS : 0);
+  end = least(most(end, first + LEAST_COLUMNS), all);
+  JDIMENSION width = end - first;
+  jpeg_crop_scanline(&h->c, &first, &width); /* moves `first` to the left, onto a block's edge */
+  return first;
+}
+
+/* The window's part of a row, which starts at `row`, to the window's row `y`. */
+static void keep(const handle_t *h, const JSAMPLE *row, JDIMENSION y)
+{
+  uint8_t *out = h->rows + (size_t)y * h->window.width * 3;
+  if (h->c.out_color_space == JCS_CMYK)
+    cmyk_to_rgb(row, out, h->window.width);
+  else
+    memcpy(out, row, (size_t)h->window.width * 3);
+}
+
+/* Reads up to row `end` of rows that begin at column `left`, and keeps the window. */
+static void read_through_spare(handle_t *h, JDIMENSION left, JDIMENSION end)
+{
+  struct jpeg_decompress_struct *c = &h->c;
+  JDIMENSION samples = (JDIMENSION)c->out_color_components, step = (JDIMENSION)c->max_v_samp_factor;
+  /* 16 bytes off a 32-byte boundary: Pixels::OFFSET says why. */
+  JSAMPARRAY spare = (*c->mem->alloc_sarray)((j_common_ptr)c, JPOOL_IMAGE,
+                                             16 + c->output_width * samples, step);
+  for (JDIMENSION i = 0; i < step; i++)
+    spare[i] += 16;
+  while (c->output_scanline < end) {
+    JDIMENSION row = c->output_scanline;
+    JDIMENSION n = jpeg_read_scanlines(c, spare, least(step, end - row));
+    for (JDIMENSION i = 0; i < n; i++)
+      if (row + i >= h->window.y)
+        keep(h, spare[i] + (h->window.x - left) * samples, row + i - h->window.y);
+  }
+}
+
+/* Reads rows of the window, which is as wide as the picture, to where they belong. */
+static void read_straight(handle_t *h, JDIMENSION end)
+{
+  struct jpeg_decompress_struct *c = &h->c;
+  size_t stride = (size_t)h->window.width * 3;
+  while (c->output_scanline < end) {
+    JSAMPROW rows[MAX_ROWS];
+    JDIMENSION n = least(end - c->output_scanline, MAX_ROWS);
+    for (JDIMENSION i = 0; i < n; i++)
+      rows[i] = h->rows + (c->output_scanline - h->window.y + i) * stride;
+    jpeg_read_scanlines(c, rows, n);
+  }
+}
+
 static void read_rows(handle_t *h)
 {
   struct jpeg_decompress_struct *c = &h->c;
@@ -218,31 +314,27 @@ static void read_rows(handle_t *h)
   c->out_color_space = ink ? JCS_CMYK : JCS_RGB;
   c->dct_method = JDCT_ISLOW;
   c->do_fancy_upsampling = TRUE;
+  c->scale_num = 1;
+  c->scale_denom = h->window.shrink;
   c->progress = jpeg_has_multiple_scans(c) ? &h->progress : NULL;
   h->seen = 0;
   jpeg_start_decompress(c);
 
-  if (ink) {
-    JSAMPARRAY row = (*c->mem->alloc_sarray)((j_common_ptr)c, JPOOL_IMAGE, c->output_width * 4, 1);
-    while (c->output_scanline < c->output_height) {
-      uint8_t *out = h->rows + c->output_scanline * h->stride;
-      if (jpeg_read_scanlines(c, row, 1) == 1)
-        cmyk_to_rgb(row[0], out, c->output_width);
-    }
-  } else {
-    while (c->output_scanline < c->output_height) {
-      JSAMPROW rows[MAX_ROWS];
-      JDIMENSION n = c->output_height - c->output_scanline;
-      n = n < MAX_ROWS ? n : MAX_ROWS;
-      for (JDIMENSION i = 0; i < n; i++)
-        rows[i] = h->rows + (c->output_scanline + i) * h->stride;
-      jpeg_read_scanlines(c, rows, n);
-    }
+  JDIMENSION left = 0, end = h->window.y + h->window.height;
+  if (divisible(h)) {
+    left = crop(h);
+    jpeg_skip_scanlines(c, h->window.y);
   }
+  if (ink || c->output_width != h->window.width || c->output_scanline != h->window.y)
+    read_through_spare(h, left, end);
+  else
+    read_straight(h, end);
 
   if (!complete(h))
     fail(h, INCOMPLETE);
-  jpeg_finish_decompress(c);
+  /* Of what follows the last row only whoever wants that row hears. */
+  if (end == c->output_height)
+    jpeg_finish_decompress(c);
   rest(h);
 }
 
@@ -283,11 +375,12 @@ int forebay_jpeg_header(handle_t *h, const uint8_t *bytes, size_t length)
   return guarded(h, read_header);
 }
 
-/* After forebay_jpeg_header: writes `height` rows of `width` RGB pixels, `stride` bytes apart. */
-int forebay_jpeg_rows(handle_t *h, uint8_t *rows, size_t stride)
+/* After forebay_jpeg_header, once: writes `window`, which lies within the shrunk picture, as rows of
+ * RGB pixels without gaps. */
+int forebay_jpeg_rows(handle_t *h, const window_t *window, uint8_t *rows)
 {
+  h->window = *window;
   h->rows = rows;
-  h->stride = stride;
   return guarded(h, read_rows);
 }
 

@@ -1,7 +1,7 @@
 //! JPEG through libjpeg-turbo: the Rust side of turbo.c.
 #![allow(unsafe_code)]
 
-use super::{Limits, Pixels};
+use super::{Limits, Pixels, Region, Scale};
 use crate::error::{Error, ErrorKind, Result};
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
@@ -29,14 +29,26 @@ struct Report {
     height: u32,
     components: u32,
     precision: u32,
+    lossless: u32,
     row: u32,
+    rows: u32,
     warning_count: u32,
     warnings: [i32; MAX_WARNINGS],
     offset: usize,
     message: [c_char; JMSG_LENGTH_MAX],
 }
 
-const _: () = assert!(size_of::<Report>() == 88 + size_of::<usize>() + 200);
+const _: () = assert!(size_of::<Report>() == 96 + size_of::<usize>() + 200);
+
+/// `window_t` of turbo.c.
+#[repr(C)]
+struct Window {
+    x: u32,
+    y: u32,
+    width: u32,
+    height: u32,
+    shrink: u32,
+}
 
 #[repr(C)]
 struct Raw {
@@ -47,7 +59,7 @@ unsafe extern "C" {
     fn forebay_jpeg_new(max_memory: usize, max_scans: u32, max_work: u64) -> *mut Raw;
     fn forebay_jpeg_free(handle: *mut Raw);
     fn forebay_jpeg_header(handle: *mut Raw, bytes: *const u8, length: usize) -> c_int;
-    fn forebay_jpeg_rows(handle: *mut Raw, rows: *mut u8, stride: usize) -> c_int;
+    fn forebay_jpeg_rows(handle: *mut Raw, window: *const Window, rows: *mut u8) -> c_int;
     fn forebay_jpeg_report(handle: *const Raw) -> *const Report;
 }
 
@@ -81,32 +93,23 @@ impl Turbo {
         Ok(Turbo { raw, limits })
     }
 
-    /// Decodes `bytes` as they lie (EXIF orientation not applied); gives the codes of warnings.
-    pub(super) fn decode(&mut self, bytes: &[u8], out: &mut Pixels) -> Result<Vec<i32>> {
+    /// Reads the header of `bytes` and holds it to the limits.
+    pub(super) fn open<'a>(&'a mut self, bytes: &'a [u8]) -> Result<Opened<'a>> {
         let raw = self.raw.as_ptr();
-        // SAFETY: `bytes` is readable for its length and outlives both calls below; libjpeg keeps
-        // the pointer, but every use starts with another header.
+        // SAFETY: `bytes` is readable for its length. libjpeg keeps the pointer, which is used
+        // again by `Opened::rows` alone, before which `bytes` cannot end; every other use starts
+        // with another header.
         let status = unsafe { forebay_jpeg_header(raw, bytes.as_ptr(), bytes.len()) };
         if status != status::OK {
             return Err(self.error(status, bytes.len()));
         }
-        let &Report { width, height, precision, .. } = self.report();
+        let &Report { width, height, precision, lossless, .. } = self.report();
         if precision != 8 {
             let text = format!("unsupported JPEG: {precision}-bit samples; only 8-bit are decoded");
             return Err(Error::new(ErrorKind::Unsupported, text));
         }
         self.limits.check_pixels(width, height)?;
-        let stride = width as usize * 3;
-        let rows = out.reset(width, height)?;
-        assert_eq!(rows.len(), stride * height as usize);
-        // SAFETY: `rows` is writable for height * stride bytes, the header read above says so
-        // many rows of so many pixels, and the decode is unscaled.
-        let status = unsafe { forebay_jpeg_rows(raw, rows.as_mut_ptr(), stride) };
-        if status != status::OK {
-            return Err(self.error(status, bytes.len()));
-        }
-        let report = self.report();
-        Ok(report.warnings[..report.warning_count as usize].to_vec())
+        Ok(Opened { turbo: self, bytes, width, height, scales: lossless == 0 })
     }
 
     fn report(&self) -> &Report {
@@ -119,13 +122,13 @@ impl Turbo {
         // SAFETY: libjpeg's format_message ends its text with a NUL within the array.
         let text = unsafe { CStr::from_ptr(report.message.as_ptr()) }.to_string_lossy();
         let text = text.trim_start_matches("Corrupt JPEG data: ");
-        let &Report { row, height, offset, .. } = report;
+        let &Report { row, rows, offset, .. } = report;
         match status {
             status::TRUNCATED => {
                 let text = match row {
                     0 => format!("truncated JPEG: the data end after {len} bytes"),
-                    row if row == height => "truncated JPEG: the end marker is missing".into(),
-                    row => format!("truncated JPEG: {len} bytes end near row {row} of {height}"),
+                    row if row == rows => "truncated JPEG: the end marker is missing".into(),
+                    row => format!("truncated JPEG: {len} bytes end near row {row} of {rows}"),
                 };
                 Error::new(ErrorKind::Decode, text).at_offset(len as u64)
             }
@@ -155,6 +158,37 @@ impl Turbo {
             }
             _ => Error::new(ErrorKind::Limit, format!("JPEG over the memory limit: {text}")),
         }
+    }
+}
+
+/// A JPEG whose header was read.
+pub(super) struct Opened<'a> {
+    turbo: &'a mut Turbo,
+    bytes: &'a [u8],
+    /// Columns as stored.
+    pub(super) width: u32,
+    /// Rows as stored.
+    pub(super) height: u32,
+    /// Whether it can be decoded at another scale than [`Scale::Full`].
+    pub(super) scales: bool,
+}
+
+impl Opened<'_> {
+    /// Decodes `window`, which lies in the stored picture at `scale` (EXIF orientation not
+    /// applied); gives the codes of warnings.
+    pub(super) fn rows(self, window: Region, scale: Scale, out: &mut Pixels) -> Result<Vec<i32>> {
+        let Region { x, y, width, height } = window;
+        let rows = out.reset(width, height)?;
+        let window = Window { x, y, width, height, shrink: scale.divisor() };
+        // SAFETY: `rows` is writable for height * width * 3 bytes, and the window is within the
+        // picture of the header that was read last, whose bytes still live.
+        let status =
+            unsafe { forebay_jpeg_rows(self.turbo.raw.as_ptr(), &window, rows.as_mut_ptr()) };
+        if status != status::OK {
+            return Err(self.turbo.error(status, self.bytes.len()));
+        }
+        let report = self.turbo.report();
+        Ok(report.warnings[..report.warning_count as usize].to_vec())
     }
 }
 

@@ -11,6 +11,7 @@ mod ledger;
 mod pool;
 pub mod program;
 mod ring;
+mod window;
 mod worker;
 
 pub use batch::{Batch, DeviceTensor};

@@ -10,7 +10,7 @@ use crate::graph::primitive::Extent;
 use crate::graph::program::{
     self, AugmentArgs, Fault, Image, MAX_PIXELS, MAX_SIDE, ResolveArgs, Resolved,
 };
-use crate::graph::spec::Spec;
+use crate::graph::spec::{DecodeScale, Spec};
 use crate::tensor::{Buffer, DType, Layout};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,6 +38,8 @@ pub struct Program {
     grid: Option<u32>,
     /// Whether a sample's sizes or faults depend on its draws.
     drawn_sizes: bool,
+    /// Whether images may be decoded at a smaller scale.
+    pub(super) fast: bool,
     /// Tells programs apart, so that a scratch resolved by one is not run by another.
     number: u64,
 }
@@ -49,8 +51,8 @@ static PROGRAMS: AtomicU64 = AtomicU64::new(0);
 pub struct Scratch {
     /// The program that resolved the current sample, without a fault.
     ready: Option<u64>,
-    images: Vec<Image>,
-    resolved: Vec<Resolved>,
+    pub(super) images: Vec<Image>,
+    pub(super) resolved: Vec<Resolved>,
     buffers: Vec<Buffer>,
 }
 
@@ -60,7 +62,14 @@ impl Program {
         let cpu = Cpu::best().ok_or_else(|| {
             Error::new(ErrorKind::Device, "this CPU is older than x86-64-v2 (SSE4.2, POPCNT)")
         })?;
-        Ok(Self::with(Plan::compile(spec, crate::ops::ALL)?, cpu))
+        let program = Self::with(Plan::compile(spec, crate::ops::ALL)?, cpu);
+        Ok(program.fast(spec.decoder.scale == DecodeScale::Fast))
+    }
+
+    /// The same where images may, or may not, be decoded at a smaller scale.
+    #[must_use]
+    pub(super) fn fast(self, fast: bool) -> Program {
+        Program { fast, ..self }
     }
 
     /// A plan on a given level.
@@ -79,7 +88,10 @@ impl Program {
                     Extent::Grown(step) => {
                         format!("keep_size = true in step \"{step}\", or a crop")
                     }
-                    _ => "a crop step".into(),
+                    Extent::Resized(step) => {
+                        format!("mode = \"stretch\" in step \"{step}\", or a crop")
+                    }
+                    _ => "a crop or resize step".into(),
                 },
             }
         };
@@ -92,6 +104,7 @@ impl Program {
                 program::STEP_AFFINE => step.flags & program::FLAG_GROW != 0,
                 program::STEP_CROP => guarded || step.height.max(step.width) as u32 > MAX_SIDE,
                 program::STEP_POINT => guarded && step.flags & program::FLAG_IMAGE != 0,
+                program::STEP_RESAMPLE => guarded,
                 _ => false,
             }
         };
@@ -102,6 +115,7 @@ impl Program {
             cpu,
             grid: None,
             drawn_sizes,
+            fast: false,
             number,
         }
     }

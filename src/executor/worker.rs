@@ -66,6 +66,7 @@ impl Worker {
 
         let mut frame: Option<Frame> = None;
         let mut info = Info::default();
+        let mut resolved = false;
         match content {
             Content::Encoded => {
                 let way = engine
@@ -74,7 +75,9 @@ impl Worker {
                     Route::Nvjpeg(found) => frame = Some(found),
                     Route::Cpu(reason) => {
                         tally.reasons[reason as usize].fetch_add(1, Relaxed);
-                        info = self.decode(shared, counters)?;
+                        // A GPU resolves for itself, over the whole image.
+                        resolved = engine.is_none();
+                        info = self.decode(shared, resolved.then_some(key), counters)?;
                     }
                 }
             }
@@ -90,7 +93,8 @@ impl Worker {
         };
         let program = &shared.program;
         // A GPU resolves for itself: the host needs the sizes alone, to lay out memory.
-        if engine.is_none() || !program.knows_sizes(&self.scratch, width, height) {
+        let known = || engine.is_some() && program.knows_sizes(&self.scratch, width, height);
+        if !resolved && !known() {
             program.resolve(&mut self.scratch, key.seed, key.epoch, key.id, width, height)?;
         }
         for (image, cell) in sizes.iter().enumerate() {
@@ -127,9 +131,22 @@ impl Worker {
         Ok(Fit::Filled(info))
     }
 
-    fn decode(&mut self, shared: &Shared, counters: &Counters) -> Result<Info> {
-        let decoder = self.decoder.get_or_insert_with(|| Decoder::new(shared.limits));
-        let info = decoder.decode(&self.file, &mut self.pixels)?;
+    /// Decodes the file; for the sample of `key`, what it reads of it, which it is resolved for.
+    fn decode(&mut self, shared: &Shared, key: Option<Key>, counters: &Counters) -> Result<Info> {
+        let Worker { decoder, file, pixels, scratch } = self;
+        let decoder = decoder.get_or_insert_with(|| Decoder::new(shared.limits));
+        let program = &shared.program;
+        let info = match key {
+            None => decoder.decode(file, pixels)?,
+            Some(Key { seed, epoch, id }) => decoder.decode_region(
+                file,
+                |width, height, scales| {
+                    program.resolve(scratch, seed, epoch, id, width, height)?;
+                    Ok(program.narrow(scratch, scales))
+                },
+                pixels,
+            )?,
+        };
         if !info.warnings.is_empty() {
             counters.warnings.fetch_add(info.warnings.len() as u64, Relaxed);
         }

@@ -24,6 +24,15 @@ pub struct Args<'a> {
     pub(super) scope: &'a Scope,
 }
 
+/// Whether something is done to a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Truth {
+    /// To all of them, or to none.
+    Always(bool),
+    /// Where this scalar is not 0.
+    Drawn(ScalarId),
+}
+
 impl Args<'_> {
     fn get(&self, name: &str) -> Option<&Arg> {
         self.values.iter().find(|(key, _)| key == name).map(|(_, arg)| arg)
@@ -145,6 +154,24 @@ impl Args<'_> {
             None => Ok(default),
             Some(Arg::Bool(value)) => Ok(*value),
             Some(_) => Err(Error::spec(format!("{name} must be true or false"))),
+        }
+    }
+
+    /// A truth a sample, false where it is not given: `true`, `false`, a bernoulli draw, the name of a
+    /// shared one, or an expression that is true or false.
+    pub fn truth(&self, build: &mut Build, name: &str) -> Result<Truth> {
+        match self.get(name) {
+            None => Ok(Truth::Always(false)),
+            Some(Arg::Bool(always)) => Ok(Truth::Always(*always)),
+            Some(_) => {
+                let scalar = self.scalar(build, name, None)?;
+                if build.is_truth(scalar) {
+                    return Ok(Truth::Drawn(scalar));
+                }
+                Err(Error::spec(format!(
+                    "{name} must be true, false or a bernoulli draw, such as {{ bernoulli = 0.5 }}"
+                )))
+            }
         }
     }
 

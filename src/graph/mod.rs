@@ -14,4 +14,5 @@ pub mod op;
 pub mod plan;
 pub mod primitive;
 pub mod program;
+pub mod resample;
 pub mod spec;

@@ -1,10 +1,11 @@
 //! The graph of primitives that operators are built from: pointwise operations, affine gathers,
-//! crops, flips and choices on images, and the scalars that they read.
+//! resamples, crops, flips and choices on images, and the scalars that they read.
 //!
 //! The planner knows these only, so that `normalize` and the same formula written out compile to
 //! the same plan, and a new operator needs no planner code.
 
 use super::program::{Border, MAX_PIXELS, Op};
+use super::resample::Resample;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Layout};
 use std::collections::HashMap;
@@ -42,6 +43,8 @@ pub(super) enum Node {
     Point { input: NodeId, op: Op, operand: Operand },
     /// A gather through the inverse of an affine map.
     Affine(Affine),
+    /// Another size, of all of the image or of a drawn window.
+    Resample(Resample),
     /// A window of fixed size.
     Crop(Crop),
     /// Mirrored columns, rows, or both.
@@ -112,6 +115,8 @@ pub enum Extent {
     Fixed(u32, u32),
     /// Grown by the step of this name.
     Grown(String),
+    /// Resized by the step of this name, which keeps the aspect of what it gets.
+    Resized(String),
 }
 
 impl std::fmt::Display for Extent {
@@ -120,6 +125,7 @@ impl std::fmt::Display for Extent {
             Extent::Decoded => f.write_str("as decoded"),
             Extent::Fixed(h, w) => write!(f, "{h}x{w}"),
             Extent::Grown(step) => write!(f, "as grown by step \"{step}\""),
+            Extent::Resized(step) => write!(f, "as resized by step \"{step}\""),
         }
     }
 }
@@ -181,7 +187,7 @@ impl Build {
         &self.nodes[node.0 as usize].1
     }
 
-    fn push(&mut self, node: Node, image_type: ImageType) -> NodeId {
+    pub(super) fn push(&mut self, node: Node, image_type: ImageType) -> NodeId {
         self.nodes.push((node, image_type, self.step));
         NodeId((self.nodes.len() - 1) as u32)
     }
@@ -393,8 +399,8 @@ impl Build {
             return differ("layout", a.layout.name().into(), b.layout.name().into(), mend);
         }
         if a.extent != b.extent {
-            let mend = "keep the size (rotate has keep_size = true), end both branches with a crop of \
-                        one size, or put the step behind, without when";
+            let mend = "keep the size (rotate has keep_size = true), end both branches with a crop or a \
+                        resize to one size, or put the step behind, without when";
             return differ("size", a.extent.to_string(), b.extent.to_string(), mend);
         }
         if then == otherwise {

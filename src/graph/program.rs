@@ -52,9 +52,11 @@ pub const STEP_POINT: u8 = 0;
 pub const STEP_AFFINE: u8 = 1;
 pub const STEP_CROP: u8 = 2;
 pub const STEP_FLIP: u8 = 3;
+pub const STEP_RESAMPLE: u8 = 4;
 
 pub const FLAG_LINEAR: u8 = 1;
 pub const FLAG_GROW: u8 = 2;
+pub const FLAG_SUBPIXEL: u8 = 2;
 pub const FLAG_ROUND: u8 = 4;
 pub const FLAG_RANDOM: u8 = 8;
 pub const FLAG_IMAGE: u8 = 16;
@@ -73,6 +75,36 @@ pub enum Border {
     /// The image mirrored about the centre of its edge pixel.
     Reflect,
 }
+
+/// How a resample weighs the pixels that it reads: `enum Filter` of the kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Filter {
+    /// Those nearer than one output pixel where the image shrinks, else than one input pixel: the
+    /// antialiased form of linear.
+    Triangle,
+    /// The two nearest along each axis.
+    Linear,
+    /// The nearest.
+    Nearest,
+}
+
+/// What becomes of the size that a resample is given: `enum Fit` of the kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Fit {
+    /// It is the size of the result.
+    Stretch,
+    /// No side of the result is smaller; the aspect is kept.
+    NotSmaller,
+    /// No side is larger; the aspect is kept.
+    NotLarger,
+}
+
+/// Which gather a resolved pass has.
+pub const GATHER_NONE: u8 = 0;
+/// A resample.
+pub const GATHER_RESAMPLE: u8 = 3;
 
 /// One instruction of the scalar program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
@@ -144,6 +176,21 @@ pub struct Point {
     pub value: [f32; 3],
 }
 
+/// The pixels that an output place reads along an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Taps {
+    pub step: i64,
+    pub from: i64,
+    pub peak: f32,
+    pub slope: f32,
+    pub count: i32,
+    pub unused: u32,
+}
+
+/// Fractional bits of places in [`Taps`].
+pub const FRACTION: u32 = 38;
+
 /// One sample's pass, as `resolve` writes it and `augment` reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
@@ -161,6 +208,9 @@ pub struct Resolved {
     pub points: u32,
     pub fill: f32,
     pub m: [f32; 8],
+    pub unused: u32,
+    pub taps_x: Taps,
+    pub taps_y: Taps,
     pub pre_x: [Map; MAX_MAPS],
     pub pre_y: [Map; MAX_MAPS],
     pub post_x: [Map; MAX_MAPS],
@@ -263,7 +313,8 @@ const _: () = {
     assert!(size_of::<Image>() == 16);
     assert!(size_of::<Map>() == 16);
     assert!(size_of::<Point>() == 20);
-    assert!(size_of::<Resolved>() == 804);
+    assert!(size_of::<Taps>() == 32);
+    assert!(size_of::<Resolved>() == 872 && offset_of!(Resolved, taps_x) == 72);
     assert!(size_of::<ResolveArgs>() == 88 && offset_of!(ResolveArgs, scalars) == 0);
     assert!(offset_of!(ResolveArgs, passes) == 8 && offset_of!(ResolveArgs, steps) == 16);
     assert!(offset_of!(ResolveArgs, samples) == 24 && offset_of!(ResolveArgs, images) == 32);

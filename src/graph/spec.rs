@@ -66,6 +66,33 @@ pub struct DecoderSpec {
     pub exact: bool,
     /// Images up to this many pixels go to the CPU under [`Placement::Mixed`].
     pub split: u64,
+    /// Whether JPEGs may be decoded at a smaller scale than they are stored in.
+    pub scale: DecodeScale,
+}
+
+/// At which scale JPEGs are decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DecodeScale {
+    /// `scale = "exact"`: as they are stored.
+    #[default]
+    Exact,
+    /// `scale = "fast"`: at 1/2, 1/4 or 1/8 where the first step of every path shrinks the image at
+    /// least that much. Pixels are then others than by "exact", the same on every CPU.
+    Fast,
+}
+
+impl DecodeScale {
+    /// Every value by its word in a pipeline file.
+    pub const NAMES: [(&str, DecodeScale); 2] =
+        [("exact", DecodeScale::Exact), ("fast", DecodeScale::Fast)];
+
+    /// Its word in a pipeline file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DecodeScale::Exact => "exact",
+            DecodeScale::Fast => "fast",
+        }
+    }
 }
 
 /// Where images are decoded.
@@ -204,7 +231,12 @@ impl Default for ReaderSpec {
 
 impl Default for DecoderSpec {
     fn default() -> Self {
-        DecoderSpec { device: Placement::Cpu, exact: false, split: 4096 }
+        DecoderSpec {
+            device: Placement::Cpu,
+            exact: false,
+            split: 4096,
+            scale: DecodeScale::default(),
+        }
     }
 }
 

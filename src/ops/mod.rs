@@ -6,9 +6,12 @@ mod brightness_contrast;
 mod cast;
 mod clamp;
 mod crop;
+mod crop_mirror_normalize;
 mod expr;
 mod flip;
 mod normalize;
+mod random_resized_crop;
+mod resize;
 mod rgb_shift;
 mod rotate;
 mod transpose;
@@ -25,9 +28,12 @@ pub const ALL: &[&dyn Operator] = &[
     &cast::Cast,
     &clamp::Clamp,
     &crop::Crop,
+    &crop_mirror_normalize::CropMirrorNormalize,
     &expr::Expression,
     &flip::Flip,
     &normalize::Normalize,
+    &random_resized_crop::RandomResizedCrop,
+    &resize::Resize,
     &rgb_shift::RgbShift,
     &rotate::Rotate,
     &transpose::Transpose,

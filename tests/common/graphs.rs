@@ -65,7 +65,45 @@ fn gather() -> impl Strategy<Value = Step> {
         args.push(("interp", text(interp)));
         step("affine", &args)
     });
-    prop_oneof![rotate, affine]
+    let filter = || prop_oneof![Just("triangle"), Just("linear"), Just("nearest")];
+    let resize =
+        (filter(), new_size(), mode(), any::<bool>()).prop_map(|(filter, size, mode, exact)| {
+            let mut args = vec![("interp", text(filter)), ("mode", text(mode))];
+            let square = matches!(mode, "shorter" | "longer");
+            args.push((
+                "size",
+                if square { Arg::Number(size[0]) } else { Arg::Numbers(size.to_vec()) },
+            ));
+            if mode != "stretch" {
+                args.push(("subpixel_scale", Arg::Bool(exact)));
+            }
+            step("resize", &args)
+        });
+    let window = (filter(), new_size(), 0.1..1.0f64).prop_map(|(filter, size, least)| {
+        let args = [
+            ("interp", text(filter)),
+            ("size", Arg::Numbers(size.to_vec())),
+            ("area", Arg::Numbers(vec![least, 1.0])),
+        ];
+        step("random_resized_crop", &args)
+    });
+    prop_oneof![rotate, affine, resize, window]
+}
+
+/// Mostly the crop's, so that branches agree; also more columns than a strip has pixels, and so few
+/// that each reads more taps than rows have tables for.
+fn new_size() -> impl Strategy<Value = [f64; 2]> {
+    prop_oneof![
+        6 => Just(CROP),
+        1 => Just([1.0, 2.0]),
+        1 => Just([13.0, 70.0]),
+        2 => (5..24u32, 5..24u32).prop_map(|(h, w)| [h.into(), w.into()]),
+    ]
+}
+
+fn mode() -> impl Strategy<Value = &'static str> {
+    let modes = vec!["shorter", "longer", "not_smaller", "not_larger"];
+    prop_oneof![Just("stretch"), prop::sample::select(modes)]
 }
 
 fn map() -> impl Strategy<Value = Step> {
@@ -116,6 +154,7 @@ fn point() -> impl Strategy<Value = Step> {
             Just("x * 0.25 + rotate * 0.75"),
             Just("(x - crop) * (x + crop)"),
             Just("x <= brightness_contrast"),
+            Just("x + resize * 0.5"),
         ]
         .prop_map(formula),
     ]

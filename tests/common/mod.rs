@@ -73,9 +73,18 @@ pub(crate) fn run(
 ) -> Vec<(u32, u32, Vec<u8>)> {
     let mut scratch = Scratch::default();
     program.resolve(&mut scratch, 42, epoch, id, pixels.width(), pixels.height()).unwrap();
+    run_resolved(program, &mut scratch, pixels)
+}
+
+/// The same of a sample that is resolved.
+pub(crate) fn run_resolved(
+    program: &Program,
+    scratch: &mut Scratch,
+    pixels: &Pixels,
+) -> Vec<(u32, u32, Vec<u8>)> {
     let mut outs: Vec<_> = (0..program.outputs().len())
         .map(|k| {
-            let (h, w) = program.output_size(&scratch, k);
+            let (h, w) = program.output_size(scratch, k);
             let bytes = h as usize * w as usize * 3 * program.outputs()[k].dtype.size();
             // Vec<u64> gives the alignment that f32 places need.
             (h, w, vec![0u64; bytes.div_ceil(8)], bytes)
@@ -85,7 +94,7 @@ pub(crate) fn run(
         .iter_mut()
         .map(|(_, _, words, bytes)| &mut bytemuck::cast_slice_mut(words)[..*bytes])
         .collect();
-    program.run(&mut scratch, pixels, &mut places).unwrap();
+    program.run(scratch, pixels, &mut places).unwrap();
     outs.into_iter()
         .map(|(h, w, words, bytes)| (h, w, bytemuck::cast_slice(&words)[..bytes].to_vec()))
         .collect()

@@ -91,6 +91,11 @@ pub(crate) fn cmyk_jpeg(pixels: &[u8], width: usize, height: usize, ycck: bool) 
     encode(pixels, width, height, kind, TJPF_TJPF_CMYK, Some(space))
 }
 
+/// Encodes CMYK pixels as YCCK of any kind.
+pub(crate) fn ycck_jpeg(pixels: &[u8], width: usize, height: usize, kind: Kind) -> Vec<u8> {
+    encode(pixels, width, height, kind, TJPF_TJPF_CMYK, Some(TJCS_TJCS_YCCK))
+}
+
 fn encode(
     pixels: &[u8],
     width: usize,
@@ -127,10 +132,24 @@ fn encode(
 
 /// TurboJPEG's own decode to RGB, or to CMYK.
 pub(crate) fn reference(jpeg: &[u8], width: usize, height: usize, cmyk: bool) -> Vec<u8> {
+    reference_at(jpeg, width, height, cmyk, 1)
+}
+
+/// The same at the scale 1 / `divisor`, of a picture that is stored as `width` x `height`.
+pub(crate) fn reference_at(
+    jpeg: &[u8],
+    width: usize,
+    height: usize,
+    cmyk: bool,
+    divisor: usize,
+) -> Vec<u8> {
     let handle = Handle::new(TJINIT_TJINIT_DECOMPRESS);
+    let scale = tjscalingfactor { num: 1, denom: divisor as i32 };
+    // SAFETY: the handle is live.
+    assert_eq!(unsafe { tj3SetScalingFactor(handle.0, scale) }, 0);
     let (format, channels) = if cmyk { (TJPF_TJPF_CMYK, 4) } else { (TJPF_TJPF_RGB, 3) };
-    let mut pixels = vec![0; width * height * channels];
-    // SAFETY: `pixels` holds a dense picture of the size that the JPEG was made with.
+    let mut pixels = vec![0; width.div_ceil(divisor) * height.div_ceil(divisor) * channels];
+    // SAFETY: `pixels` holds a dense picture of the size that the JPEG was made with, at the scale.
     let status = unsafe {
         tj3Decompress8(handle.0, jpeg.as_ptr(), jpeg.len() as _, pixels.as_mut_ptr(), 0, format)
     };

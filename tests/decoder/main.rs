@@ -9,6 +9,7 @@ mod formats;
 mod found;
 mod metadata;
 mod neighbours;
+mod region;
 mod route;
 mod shared;
 

@@ -4,6 +4,7 @@
 #include "crop.cuh"
 #include "flip.cuh"
 #include "point.cuh"
+#include "resample.cuh"
 
 #include <float.h>
 #include <math.h>
@@ -164,6 +165,16 @@ static void logarithm() {
   CHECK(worst < 2e-7, "%g", worst);
 }
 
+static void exponentials() {
+  f64 worst = 0.0;
+  for (i32 k = -80000; k <= 80000; ++k) {
+    f32 x = (f32)k * 0.001f;
+    worst = fmax(worst, ulps(exponential(x), exp((f64)x)));
+  }
+  CHECK(exponential(0.0f) == 1.0f && worst < 0.51, "%g", worst);
+  printf("exponential: within %.4f ulp from -80 to 80\n", worst);
+}
+
 static void deviates() {
   f64 worst = 0.0, sum = 0.0, squares = 0.0;
   const u32 count = 1u << 20;
@@ -219,6 +230,33 @@ static void canvases() {
   }
 }
 
+// Sides of up to 65,500: the nearest pixel is that in which the exact centre lies, and the weights of a
+// filter sum to 1.
+static void taps() {
+  u64 places = 0;
+  f64 worst = 0.0;
+  for (u32 k = 0; k < 4000; ++k) {
+    u32 words[4] = {k, 1, 0, 0};
+    philox4x32(7, 0, words);
+    i32 sides = k % 16 == 15 ? 65500 : 2 << k % 16;
+    i64 n = 1 + below(words[0], sides), m = 1 + below(words[1], sides);
+    Taps nearest, triangle;
+    set_taps(nearest, FILTER_NEAREST, {ratio(n, m), 0});
+    set_taps(triangle, FILTER_TRIANGLE, {ratio(n, m), 0});
+    for (i64 i = 0; i < m; i += 1 + m / 97) {
+      i64 pixel = reach(nearest, (i32)i).first;
+      CHECK(pixel == (2 * i + 1) * n / (2 * m), "%lld of %lld to %lld: %lld", i, n, m, pixel);
+      Reach at = reach(triangle, (i32)i);
+      f64 whole = share(triangle, at), sum = 0.0;
+      for (i32 t = 0; t < triangle.count; ++t) sum += weight(triangle, at, t) * whole;
+      worst = fmax(worst, fabs(sum - 1.0));
+      ++places;
+    }
+  }
+  printf("taps: %llu places, the weights of which sum to 1 within %.2g\n", places, worst);
+  CHECK(worst < 1e-4, "%g", worst);
+}
+
 // With an argument, for an emulator, one of 64 vectors of floats is rounded.
 int main(int count, char**) {
   philox();
@@ -227,9 +265,11 @@ int main(int count, char**) {
   small_parts();
   sine_cosine();
   logarithm();
+  exponentials();
   deviates();
   borders();
   canvases();
+  taps();
   if (failures > 0) printf("%d checks failed\n", failures);
   return failures > 0;
 }

@@ -7,6 +7,7 @@ mod gather;
 mod map;
 mod plan;
 mod point;
+mod resample;
 
 use forebay::executor::program::Program;
 use forebay::graph::file;

@@ -142,6 +142,38 @@ fn mistakes_name_the_step_and_what_was_expected() {
             "op = \"clamp\"\nlo = 0\nhi = { uniform = [-5, -1] }".into(),
             r#"step "clamp": lo is above hi whatever is drawn"#,
         ),
+        (
+            "op = \"resize\"\nsize = 8\nmode = \"short\"".into(),
+            r#"step "resize": mode: unknown choice "short", did you mean "shorter"?"#,
+        ),
+        (
+            "op = \"resize\"\nsize = [8, 9]\nmode = \"shorter\"".into(),
+            r#"step "resize": mode "shorter" and "longer" take one number as size"#,
+        ),
+        (
+            "op = \"resize\"\nsize = 8\nsubpixel_scale = false".into(),
+            r#"step "resize": subpixel_scale is for modes that keep the aspect"#,
+        ),
+        (
+            format!("op = \"resize\"\nsize = 8\nmode = \"longer\"\n{when}"),
+            r#"branches disagree in size: as resized by step "resize" where"#,
+        ),
+        (
+            "op = \"random_resized_crop\"\nsize = 8\narea = [0, 1]".into(),
+            r#"area = [0, 1] must be [least, largest], above 0 and from 0 to 1"#,
+        ),
+        (
+            "op = \"random_resized_crop\"\nsize = 8\naspect = [2, 1]".into(),
+            r#"aspect = [2, 1] must be [least, largest], above 0 and from 0.001 to 1000"#,
+        ),
+        (
+            "op = \"crop_mirror_normalize\"\nposition = \"random\"".into(),
+            r#"step "crop_mirror_normalize": position needs a size"#,
+        ),
+        (
+            "op = \"crop_mirror_normalize\"\nmirror = 1".into(),
+            r#"step "crop_mirror_normalize": mirror must be true, false or a bernoulli draw"#,
+        ),
         ("op = \"flip\"\nfrom = \"fip\"\n".into(), r#"from: unknown step "fip""#),
         (
             "op = \"flip\"\nname = \"a\"\n[[step]]\nop = \"flip\"\nname = \"a\"".into(),

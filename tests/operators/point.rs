@@ -219,3 +219,28 @@ fn normal_draws_have_their_moments() {
         values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / values.len() as f64;
     assert!((mean - 3.0).abs() < 0.1 && (variance - 4.0).abs() < 0.3, "{mean} {variance}");
 }
+
+/// DALI's formula, of which its CPU operator gave these bits.
+#[test]
+fn crop_mirror_normalize_rounds_as_dali() {
+    let (mean, std, scale, shift) = (123.675_f32, 58.395_f32, 3.0_f32, 0.5_f32);
+    for (scale, shift) in [(1.0, 0.0), (scale, shift)] {
+        let steps = step(&format!(
+            "op = \"crop_mirror_normalize\"\nsize = [15, 16]\nmirror = true\nmean = {mean}\n\
+             std = {std}\nscale = {scale}\nshift = {shift}"
+        ));
+        let factor = scale / std;
+        let centre = mean - shift / factor;
+        // The centre of a spare row is rounded up; columns are mirrored.
+        let value = |x: usize, y: usize| ((16 * (y + 1) + 15 - x) as f32 - centre) * factor;
+        assert_eq!(bits(&apply(&steps, &levels())), bits(&Picture::new(16, 15, value)));
+    }
+    // Without arguments it is the cast to f32.
+    let plain = apply(&step("op = \"crop_mirror_normalize\""), &levels());
+    assert_eq!(plain, levels());
+    // A drawn mirror is each sample's own.
+    let steps = step("op = \"crop_mirror_normalize\"\nmirror = { bernoulli = 0.25 }");
+    let mirrored = |id: u64| channels(&steps, &levels(), id)[0].at(0, 0) == 15.0;
+    let count = (0..2000).filter(|&id| mirrored(id)).count();
+    assert!((420..580).contains(&count), "{count} of 2000");
+}

@@ -96,3 +96,45 @@ pub(crate) fn gathers() -> Vec<(String, Tables)> {
     }
     all
 }
+
+/// Resamples of a u8 or an f32 image between crops and flips: each filter and mode, of all of the image
+/// and of drawn windows, enlarging and shrinking.
+pub(crate) fn resamples() -> Vec<(String, Tables)> {
+    let modes = ["stretch", "shorter", "longer", "not_smaller", "not_larger", "window"];
+    let mut all = Vec::new();
+    for (k, mode) in modes.into_iter().cycle().take(36).enumerate() {
+        let filter = ["triangle", "linear", "nearest"][k / 6 % 3];
+        let (float, large) = (k / 18 == 0, k % 4 == 0);
+        let size = if large { [19.0, 23.0] } else { [4.0, 3.0] };
+        let square = matches!(mode, "shorter" | "longer");
+        let size = if square { Arg::Number(size[0]) } else { Arg::Numbers(size.to_vec()) };
+        let mut args = vec![("interp", text(filter)), ("size", size)];
+        let op = if mode == "window" { "random_resized_crop" } else { "resize" };
+        if op == "resize" {
+            args.push(("mode", text(mode)));
+        }
+        if op == "resize" && mode != "stretch" {
+            args.push(("subpixel_scale", Arg::Bool(k % 2 == 0)));
+        }
+        let pad = |border: &str| {
+            let size = Arg::Numbers(vec![9.0, 13.0]);
+            let args = [("size", size), ("padding", Arg::Number(9.0)), ("border", text(border))];
+            step("crop", &args)
+        };
+        let mut steps = vec![
+            formula("float", "x * 1.7 - 60"),
+            pad("reflect"),
+            step("flip", &[]),
+            step(op, &args),
+            pad("clamp"),
+            step("flip", &[("vertical", Arg::Bool(true))]),
+        ];
+        if !float {
+            steps.remove(0);
+        }
+        let dtype = if k % 2 == 0 { DType::F32 } else { DType::U8 };
+        let tables = Tables::of(&spec(steps, LAYOUTS[k / 2 % 2], Some(dtype))).unwrap();
+        all.push((format!("resample, from f32: {float}, {args:?}"), tables));
+    }
+    all
+}

@@ -80,7 +80,7 @@ fn course() -> Vec<Case> {
 
 fn directed() -> Vec<Case> {
     let sizes = [(17, 11), (12, 9), (1, 5), (16, 16)];
-    let all = graphs::operations().into_iter().chain(graphs::gathers());
+    let all = graphs::operations().into_iter().chain(graphs::gathers()).chain(graphs::resamples());
     let case = |(k, (label, tables)): (usize, (String, Tables))| {
         batch(label, &tables, &samples(&sizes), GRIDS[k % GRIDS.len()]).0
     };

@@ -96,3 +96,25 @@ def test_affine_is_torchvisions(tmp_path, rng, args):
     expected = expected.permute(1, 2, 0).numpy()
     # Beyond the edge both take 0. torch computes places in [-1, 1], so f32 differs a little.
     assert np.abs(images[0] - expected).max() < 0.1
+
+
+@pytest.mark.parametrize("size, out", [((40, 56), (17, 20)), ((40, 56), (40, 31)),
+                                       ((31, 25), (50, 64)), ((90, 120), (9, 7))])
+@pytest.mark.parametrize("antialias", [True, False])
+def test_resize_is_torchvisions(tmp_path, rng, size, out, antialias):
+    import torch
+    from torchvision.transforms.v2 import functional
+    source = picture(rng, *size)
+    Image.fromarray(source).save(tmp_path / "0.png")
+    write_list(tmp_path, ["0.png"])
+    interp = "triangle" if antialias else "linear"
+    (tmp_path / "p.toml").write_text(
+        '[[step]]\nop = "cast"\ndtype = "f32"\n'
+        f'[[step]]\nop = "resize"\nsize = {list(out)}\ninterp = "{interp}"\n')
+    [(images, _, _)] = dump(tmp_path, tmp_path / "out", tmp_path / "p.toml")
+    x = torch.from_numpy(source).permute(2, 0, 1).float()
+    expected = functional.resize(x, list(out), antialias=antialias).permute(1, 2, 0).numpy()
+    # Beyond the edge there is the edge pixel here; torch leaves such taps out when it antialiases.
+    edge = 1 if antialias else 0
+    inner = np.s_[edge:out[0] - edge, edge:out[1] - edge]
+    assert np.abs(images[0][inner] - expected[inner]).max() < 0.02

@@ -1,5 +1,6 @@
 //! The JPEG decoder under AddressSanitizer and UBSan, libjpeg-turbo's own code included: whole, cut and
-//! changed files, whose outcome must be that of the library's build, and of whole ones the pixels.
+//! changed files and a part of each, whose outcome must be that of the library's build, and of whole ones
+//! the pixels.
 //!
 //! Sanitizers do not see assembly, so libjpeg-turbo is built without its SIMD code here.
 
@@ -8,7 +9,7 @@
 mod encode;
 
 use encode::{Kind, SUBSAMPLINGS, cmyk_jpeg, jpeg, picture, with_orientation};
-use forebay::decoder::{Decoder, Limits, Pixels};
+use forebay::decoder::{Decoder, Limits, Pixels, Region, Scale, Wanted};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -35,13 +36,20 @@ fn decoder() {
     let [got, again] = ["0", "165"].map(|stain| run(&program, &pack, stain));
     assert!(got == again, "pixels that nobody wrote");
     let got: Vec<_> = got.lines().collect();
-    assert_eq!(got.len(), files.len());
+    assert_eq!(got.len(), files.len() * 2);
 
     let limits = Limits { pixels: MOST_PIXELS, scans: MAX_SCANS, ..Limits::default() };
     let (mut decoder, mut pixels) = (Decoder::new(limits), Pixels::new());
     let (mut good, mut others) = (0, 0);
-    for (k, ((file, whole), got)) in files.iter().zip(&got).enumerate() {
-        let (outcome, digest) = match decoder.decode(file, &mut pixels) {
+    for (n, got) in got.iter().enumerate() {
+        let (k, (file, whole)) = (n / 2, &files[n / 2]);
+        let result = if n % 2 == 0 {
+            decoder.decode(file, &mut pixels)
+        } else {
+            let wanted = |width, height, scales| Ok(part(width, height, scales, k as u32));
+            decoder.decode_region(file, wanted, &mut pixels)
+        };
+        let (outcome, digest) = match result {
             Ok(_) => {
                 let size = format!("ok {}x{}", pixels.width(), pixels.height());
                 (size, Some(format!("{:016x}", fnv1a(pixels.bytes()))))
@@ -49,7 +57,7 @@ fn decoder() {
             Err(error) => (format!("{:?}", error.kind()), None),
         };
         let rest = got.strip_prefix(&outcome).map(str::trim);
-        let place = format!("file {k} of {} bytes: {got}, the library: {outcome}", file.len());
+        let place = format!("case {n}, {} bytes: {got}, the library: {outcome}", file.len());
         let same = rest.expect(&place) == digest.as_deref().unwrap_or_default();
         // SIMD code and C round the same, but wrap otherwise where damage made coefficients that no
         // picture has.
@@ -58,10 +66,19 @@ fn decoder() {
         others += usize::from(!same);
     }
     println!(
-        "{} files under ASan and UBSan, {good} of them pictures; of the changed ones {others} have other \
-         pixels than by SIMD code",
+        "{} files and a part of each under ASan and UBSan, {good} pictures; of changed files {others} have \
+         other pixels than by SIMD code",
         files.len()
     );
+}
+
+/// The part of file number `k` that decode.c asks for, too.
+fn part(width: u32, height: u32, scales: bool, k: u32) -> Wanted {
+    let scale = if scales { Scale::ALL[k as usize % 4] } else { Scale::Full };
+    let (width, height) = (scale.size(width), scale.size(height));
+    let (x, y) = (k * 7 % width, k * 5 % height);
+    let (width, height) = (1 + k * 3 % (width - x), 1 + k * 11 % (height - y));
+    Wanted { region: Region { x, y, width, height }, scale }
 }
 
 /// The driver over `pack`, in memory that is full of `stain` before it is written.
@@ -140,8 +157,8 @@ fn whole() -> Vec<Vec<u8>> {
     let mut files: Vec<_> = kinds.iter().map(|kind| jpeg(&pixels, width, height, *kind)).collect();
     files.push(with_orientation(&files[0], 6, true));
     files.extend([false, true].map(|ycck| cmyk_jpeg(&picture(19, 17, 4), 19, 17, ycck)));
-    // One pixel, one column, one row.
-    for (width, height) in [(1, 1), (1, 40), (40, 1)] {
+    // One pixel, one column, one row; and one of which a part leaves blocks out.
+    for (width, height) in [(1, 1), (1, 40), (40, 1), (150, 90)] {
         files.push(jpeg(&picture(width, height, 3), width, height, base));
     }
     files

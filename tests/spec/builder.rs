@@ -1,7 +1,7 @@
 use forebay::graph::builder::{Border, Graph, Image};
 use forebay::graph::file::{parse, print};
 use forebay::graph::plan::Plan;
-use forebay::graph::spec::{DecoderSpec, Placement, Spec};
+use forebay::graph::spec::{DecodeScale, DecoderSpec, Placement, Spec};
 use forebay::ops::ALL;
 use forebay::policy::LastBatch;
 use forebay::tensor::DType;
@@ -83,7 +83,8 @@ fn the_course_in_rust_and_in_toml() {
 fn readers_and_decoder() {
     let g = Graph::new(1);
     let (jpegs, _) = g.read_cifar10(false).last_batch(LastBatch::Drop).build();
-    let decoder = DecoderSpec { device: Placement::Mixed, exact: true, split: 9 };
+    let decoder =
+        DecoderSpec { device: Placement::Mixed, exact: true, split: 9, scale: DecodeScale::Fast };
     g.output("pixels", g.decode_with(&jpegs, decoder));
     let file = r#"
         seed = 1
@@ -95,6 +96,7 @@ fn readers_and_decoder() {
         device = "mixed"
         exact = true
         split = 9
+        scale = "fast"
         [output]
         name = "pixels"
     "#;
@@ -160,6 +162,31 @@ fn operators_and_their_arguments() {
         op = "normalize"
         mean = [0.4914, 0.4822, 0.4465]
         std = [0.2023, 0.1994, 0.201]
+        "#,
+    );
+    assert_same(
+        |g, x| {
+            let x = g.random_resized_crop(&x, [224, 200]).with("area", [0.25, 1.0]);
+            let x = g.resize(&x, [64, 64]).with("mode", "shorter").nearest();
+            let x = g.crop_mirror_normalize(&x, 127.5, [50.0, 60.0, 70.0]);
+            x.with("size", [48, 48]).with("mirror", g.chance(0.5))
+        },
+        r#"
+        [[step]]
+        op = "random_resized_crop"
+        size = [224, 200]
+        area = [0.25, 1]
+        [[step]]
+        op = "resize"
+        size = [64, 64]
+        mode = "shorter"
+        interp = "nearest"
+        [[step]]
+        op = "crop_mirror_normalize"
+        mean = 127.5
+        std = [50, 60, 70]
+        size = [48, 48]
+        mirror = { bernoulli = 0.5 }
         "#,
     );
     assert_same(

@@ -1,6 +1,7 @@
 use forebay::graph::file::{load, parse, print};
 use forebay::graph::spec::{
-    Arg, Body, Condition, DecoderSpec, Dist, Output, Placement, ReaderKind, ReaderSpec, Spec, Step,
+    Arg, Body, Condition, DecodeScale, DecoderSpec, Dist, Output, Placement, ReaderKind,
+    ReaderSpec, Spec, Step,
 };
 use forebay::policy::{LastBatch, MaxBad, OnError};
 use forebay::tensor::{DType, Layout};
@@ -48,6 +49,7 @@ fn a_file_reads_as_what_it_says() {
         device = "mixed"
         exact = true
         split = 1_000
+        scale = "fast"
         [[step]]
         op = "rotate"
         when = { probability = 0.5 }
@@ -66,7 +68,12 @@ fn a_file_reads_as_what_it_says() {
             on_error: OnError::Replace,
             max_bad: MaxBad::Count(12),
         },
-        decoder: DecoderSpec { device: Placement::Mixed, exact: true, split: 1000 },
+        decoder: DecoderSpec {
+            device: Placement::Mixed,
+            exact: true,
+            split: 1000,
+            scale: DecodeScale::Fast,
+        },
         draws: vec![],
         steps: vec![rotate()],
         outputs: vec![Output {
@@ -174,6 +181,10 @@ fn mistakes_are_refused_with_line_and_advice() {
         (
             "[decoder]\ndevice = \"gpu\"".into(),
             r#"line 2: unknown device = "gpu", did you mean "cpu"?"#,
+        ),
+        (
+            "[decoder]\nscale = \"half\"".into(),
+            r#"line 2: unknown scale = "half", known are exact, fast"#,
         ),
         ("[decoder]\nthreads = 2".into(), r#"line 2: [decoder]: unknown key "threads", known are"#),
         (

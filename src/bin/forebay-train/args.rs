@@ -54,10 +54,12 @@ pub(crate) struct DataArgs {
     /// Samples a batch
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(2..=1 << 24))]
     pub(crate) batch_size: u32,
-    /// Pipeline of the training samples: a file, or cifar10-train, cifar10-affine, fast-cifar
+    /// Pipeline of the training samples: a file, or cifar10-train, cifar10-affine, fast-cifar,
+    /// imagenet-train
     #[arg(long, value_name = "FILE", default_value = "cifar10-train")]
     pub(crate) pipeline: String,
-    /// Pipeline of the validation samples: a file, or cifar10-valid, which is taken where it is not given
+    /// Pipeline of the validation samples: a file, or cifar10-valid, which is taken where it is not given,
+    /// or imagenet-valid
     #[arg(long, value_name = "FILE")]
     pub(crate) valid_pipeline: Option<String>,
     /// Train on the first N samples of the list only

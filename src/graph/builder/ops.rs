@@ -82,6 +82,31 @@ impl Graph {
     }
 }
 
+impl Graph {
+    /// The whole image as `[height, width]`, antialiased where it shrinks. By [`Image::with`], `mode`
+    /// `"shorter"`, `"longer"`, `"not_smaller"` or `"not_larger"` keeps its aspect.
+    pub fn resize(&self, image: &Image, size: [i32; 2]) -> Image {
+        self.op("resize", image).with("size", size)
+    }
+
+    /// A drawn window of the image as `[height, width]`; its range of `area` and `aspect`, `[least,
+    /// largest]`, can be set by [`Image::with`].
+    pub fn random_resized_crop(&self, image: &Image, size: [i32; 2]) -> Image {
+        self.op("random_resized_crop", image).with("size", size)
+    }
+
+    /// `(image - mean) / std` in f32, with `mean` and `std` in levels and as DALI rounds it; a crop
+    /// (`size`) and mirrored columns (`mirror`) before can be set by [`Image::with`].
+    pub fn crop_mirror_normalize(
+        &self,
+        image: &Image,
+        mean: impl Into<Argument>,
+        std: impl Into<Argument>,
+    ) -> Image {
+        self.op("crop_mirror_normalize", image).with("mean", mean).with("std", std)
+    }
+}
+
 impl Image {
     /// The operator that made this image with the argument `key` set to `value`, in place of an
     /// earlier value.

@@ -102,6 +102,9 @@ fn decoder(decoder: &DecoderSpec) -> Vec<Pair> {
     if decoder.split != default.split {
         pairs.push(pair("split", decoder.split.to_string()));
     }
+    if decoder.scale != default.scale {
+        pairs.push(pair("scale", text(decoder.scale.name())));
+    }
     pairs
 }
 

@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use crate::graph::expr::{Expr, is_name};
 use crate::graph::nearest;
 use crate::graph::spec::{
-    Arg, Body, Condition, DecoderSpec, Dist, DrawSpec, Output, Placement, ReaderKind, ReaderSpec,
-    Spec, Step,
+    Arg, Body, Condition, DecodeScale, DecoderSpec, Dist, DrawSpec, Output, Placement, ReaderKind,
+    ReaderSpec, Spec, Step,
 };
 use crate::policy::{LastBatch, MaxBad, OnError};
 use crate::tensor::{DType, Layout};
@@ -151,13 +151,16 @@ fn max_bad(field: Field<'_>) -> Result<MaxBad> {
 }
 
 fn decoder(section: Section<'_>) -> Result<DecoderSpec> {
-    section.only(&["device", "exact", "split"])?;
+    section.only(&["device", "exact", "split", "scale"])?;
     let default = DecoderSpec::default();
     let device = [("cpu", Placement::Cpu), ("mixed", Placement::Mixed)];
     Ok(DecoderSpec {
         device: section.get("device").map_or(Ok(default.device), |field| field.choice(&device))?,
         exact: section.get("exact").map_or(Ok(default.exact), Field::bool)?,
         split: section.get("split").map_or(Ok(default.split), Field::whole)?,
+        scale: section
+            .get("scale")
+            .map_or(Ok(default.scale), |field| field.choice(&DecodeScale::NAMES))?,
     })
 }
 

@@ -3,7 +3,7 @@
 use super::{GuardedStep, Lowering, OutputPlan, Plan};
 use crate::error::{Error, Result};
 use crate::graph::primitive::{Build, Node, Operand, Scalar, ScalarId};
-use crate::graph::program::{self, MAX_REGISTERS, NO_GUARD, Op};
+use crate::graph::program::{self, Filter, Fit, MAX_REGISTERS, NO_GUARD, Op};
 use crate::tensor::{DType, Layout};
 use std::collections::HashMap;
 
@@ -80,6 +80,24 @@ impl Lowering {
                     | if a.grow { program::FLAG_GROW } else { 0 }
                     | if a.linear && byte { program::FLAG_ROUND } else { 0 };
             }
+            Node::Resample(r) => {
+                out.kind = program::STEP_RESAMPLE;
+                (out.op, out.border) = (r.filter as u8, r.fit as u8);
+                (out.height, out.width) = (r.size.0 as i32, r.size.1 as i32);
+                let byte = self.build.image_type(step.node).dtype == DType::U8;
+                if byte && r.filter != Filter::Nearest {
+                    out.flags |= program::FLAG_ROUND;
+                }
+                if r.subpixel && r.fit != Fit::Stretch {
+                    out.flags |= program::FLAG_SUBPIXEL;
+                }
+                if let Some(window) = &r.window {
+                    out.flags |= program::FLAG_RANDOM;
+                    out.draw = u32::from(window.draw);
+                    out.regs[..2].copy_from_slice(&window.area.map(reg));
+                    out.regs[2..4].copy_from_slice(&window.aspect.map(reg));
+                }
+            }
             Node::Crop(c) => {
                 out.kind = program::STEP_CROP;
                 out.border = c.border as u8;
@@ -127,6 +145,12 @@ impl Registers {
                     need(&[a.angle, a.scale, a.fill]);
                     need(&a.translate);
                     need(&a.shear);
+                }
+                Node::Resample(r) => {
+                    if let Some(window) = &r.window {
+                        need(&window.area);
+                        need(&window.aspect);
+                    }
                 }
                 Node::Crop(c) => need(&[c.fill]),
                 _ => {}

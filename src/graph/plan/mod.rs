@@ -129,7 +129,7 @@ fn lower(checked: Checked, fuse: bool) -> Result<Plan> {
 struct Contents {
     points: usize,
     maps: usize,
-    /// An affine gather, or a crop with a constant border: at most one fill value a pass.
+    /// An affine gather, a resample, or a crop with a constant border: at most one fill value a pass.
     gather: bool,
     /// A second image is read at output places: no map may follow.
     operand: bool,
@@ -207,6 +207,7 @@ impl Lowering {
                 Some(*input)
             }
             Node::Affine(affine) => Some(affine.input),
+            Node::Resample(resample) => Some(resample.input),
             Node::Crop(crop) => Some(crop.input),
             Node::Select { then, otherwise, .. } => {
                 // Inputs have smaller numbers than what reads them, so the larger of two that
@@ -315,6 +316,12 @@ impl Lowering {
             Node::Affine(_) => {
                 add = Contents { points: 1, gather: true, ..add };
                 now.points > 0 || now.gather
+            }
+            Node::Resample(resample) => {
+                // A drawn window is a map before the gather.
+                let maps = usize::from(resample.window.is_some());
+                add = Contents { points: 1, maps, gather: true, ..add };
+                now.points > 0 || now.gather || now.maps + maps > MAX_MAPS
             }
             Node::Crop(crop) if crop.padding > 0 && crop.border == Border::Constant => {
                 add = Contents { maps: 1, gather: true, ..add };

@@ -99,6 +99,11 @@ pub(crate) fn images() -> Vec<Vec<u8>> {
     ];
     seeds.extend(others.iter().map(|bytes| bytes.to_vec()));
     seeds.extend(jpegs());
+    // Of several blocks each way, so that a part leaves some out.
+    let wide = picture(90, 40, 3);
+    for progressive in [false, true] {
+        seeds.push(jpeg(&wide, 90, 40, Kind { progressive, ..Kind::COURSE }));
+    }
     seeds.extend(shared("data/odd-images"));
     seeds
 }
