@@ -139,16 +139,50 @@ impl Tar {
         self.path.join(as_path(&self.shards[shard].name))
     }
 
-    /// Why the bytes up to `end` of a shard are not those that were expected, by what can be seen now.
-    fn lost(&self, shard: &Shard, end: u64, otherwise: &str) -> Error {
-        let what = match self.root.file(&shard.name) {
+    /// Puts the image of `sample`, which is in `shard`, into `buf`.
+    fn fill(&self, sample: Sample, shard: &Shard, buf: &mut Vec<u8>) -> Result<()> {
+        let end = sample.start + u64::from(sample.bytes);
+        let bytes = sample.bytes as usize;
+        if u64::from(sample.bytes) > self.limit {
+            let what = format!("has {bytes} bytes, above the limit of {}", self.limit);
+            return Err(advise(Error::new(ErrorKind::Limit, what)));
+        }
+        if buf.try_reserve(bytes.saturating_sub(buf.len())).is_err() {
+            let what = format!("out of memory for its {bytes} bytes");
+            return Err(Error::new(ErrorKind::Resources, what));
+        }
+        buf.resize(bytes, 0);
+        let now = || self.shortened(shard, end);
+        if shard.map.copy(sample.start, buf).is_err() {
+            let what = "cannot be read: its disk failed, or it was cut short and grew again";
+            return Err(now().unwrap_or_else(|| Error::new(ErrorKind::Io, what)));
+        }
+        if self.indexed && check(buf) != sample.check {
+            let what = "holds other bytes than were packed: damaged, or of another packing";
+            return Err(now().unwrap_or_else(|| Error::new(ErrorKind::Data, what)));
+        }
+        // What was cut off within a page is zeros, and raised no signal.
+        if !self.indexed
+            && buf.last() == Some(&0)
+            && let Some(error) = now()
+        {
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// That `shard` ends before byte `end` by now, or is not there.
+    fn shortened(&self, shard: &Shard, end: u64) -> Option<Error> {
+        match self.root.file(&shard.name) {
             Ok((_, size)) if size < end => {
-                format!("cut short since it was opened: {size} bytes, and the image ends at {end}")
+                let what = format!(
+                    "cut short since it was opened: the shard has {size} bytes, the image ends at {end}"
+                );
+                Some(Error::new(ErrorKind::Io, what))
             }
-            Ok(_) => return Error::new(ErrorKind::Data, otherwise),
-            Err(error) => error.message().to_string(),
-        };
-        Error::new(ErrorKind::Io, what)
+            Ok(_) => None,
+            Err(error) => Some(error),
+        }
     }
 }
 
@@ -191,36 +225,11 @@ impl Reader for Tar {
     }
 
     fn read(&self, id: u64, buf: &mut Vec<u8>) -> Result<Content> {
-        let sample = self.table.sample(id);
         let shard = &self.shards[self.table.shard_of(id)];
-        let (bytes, end) = (sample.bytes as usize, sample.start + u64::from(sample.bytes));
-        let read = || {
-            if u64::from(sample.bytes) > self.limit {
-                let what = format!("has {bytes} bytes, above the limit of {}", self.limit);
-                return Err(advise(Error::new(ErrorKind::Limit, what)));
-            }
-            if buf.try_reserve(bytes.saturating_sub(buf.len())).is_err() {
-                let what = format!("out of memory for its {bytes} bytes");
-                return Err(Error::new(ErrorKind::Resources, what));
-            }
-            buf.resize(bytes, 0);
-            if shard.map.copy(sample.start, buf).is_err() {
-                return Err(self.lost(shard, end, "cannot be read: cut short, or the disk failed"));
-            }
-            if self.indexed && check(buf) != sample.check {
-                let what = "holds other bytes than were packed: damaged, or of another packing";
-                return Err(self.lost(shard, end, what));
-            }
-            // What a shard was cut off within a page is zeros, and raises no signal.
-            if !self.indexed && buf.last() == Some(&0) {
-                let (_, size) = self.root.file(&shard.name)?;
-                if size < end {
-                    return Err(self.lost(shard, end, ""));
-                }
-            }
-            Ok(Content::Encoded)
-        };
-        read().map_err(|error| self.locate(id, error))
+        match self.fill(self.table.sample(id), shard, buf) {
+            Ok(()) => Ok(Content::Encoded),
+            Err(error) => Err(self.locate(id, error)),
+        }
     }
 }
 
