@@ -205,7 +205,13 @@ impl Reader for Tar {
         let name = as_path(self.table.name(id));
         match self.indexed {
             true => name.to_path_buf(),
-            false => self.file(id).join(name),
+            // Not joined, which a name that begins with a slash would end by itself.
+            false => {
+                let mut place = self.file(id).into_os_string();
+                place.push("/");
+                place.push(name);
+                place.into()
+            }
         }
     }
 
