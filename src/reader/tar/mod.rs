@@ -1,6 +1,6 @@
 //! Tar shards of the WebDataset layout: with forebay's index, or as other programs write them.
 //!
-//! Shards are mapped, so a sample costs no call of the system ([`map`](super::map) says what keeps a
+//! Shards are mapped, so a sample costs no call of the system (`reader/map.rs` says what keeps a
 //! shard that is cut from ending the process). With an index a sample's name is the one it had before
 //! it was packed, and its bytes are compared with what was packed; nothing of a shard is looked at
 //! before that. Without one, every shard is walked when the data are opened.
