@@ -303,7 +303,11 @@ fn open_shard(dir: &Root, root: &Path, name: CString) -> Result<Shard> {
     if size == 0 {
         return Err(Error::new(ErrorKind::Data, "the file is empty").at_path(path));
     }
-    // The system's own words for a process with too many mappings are "cannot allocate memory".
-    let map = Map::new(&file, size).map_err(|e| Error::io("map", &path, e))?;
+    let map = Map::new(&file, size).map_err(|e| {
+        let error = Error::io("map", &path, e);
+        // What the system says of a process that has as many mappings as it may.
+        let full = error.kind() == ErrorKind::Resources;
+        if full { error.adding("larger shards are fewer (`forebay pack`)") } else { error }
+    })?;
     Ok(Shard { name, map })
 }
