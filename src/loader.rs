@@ -338,8 +338,9 @@ impl Loader {
 
     /// From now on writes each of them, once, to the end of the file `path`, and those that were kept
     /// in spite of a decoder's warning: a JSON object a line of `path` (of the shard, where it lies in
-    /// one), `sample`, `line` of the list, `epoch`, `offset` in the file in bytes, `reason`, and `done`: `"failed"`, `"skipped"`,
-    /// `"replaced"` (`by` which sample) or `"kept"`; without what is not known.
+    /// one), `sample`, `line` of the list, `epoch`, `offset` in the file in bytes, `reason`, and
+    /// `done`: `"failed"`, `"skipped"`, `"replaced"` (`by` which sample) or `"kept"`; without what is
+    /// not known.
     ///
     /// Loaders may share a file. One that can no longer be written ends the log and nothing else:
     /// [`Loader::quarantine_failure`].
