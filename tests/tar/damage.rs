@@ -49,7 +49,7 @@ fn bytes_of_headers_and_labels_show() {
     let path = dir.path().join("a.tar");
     let headers = [0, 1536, 2560, 3584, 4608, 5632];
     let (labels, end) = ([2048, 4096, 6144], 6656);
-    for at in 0..whole.len() {
+    for at in (0..whole.len()).step_by(13).chain(labels) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x41;
         fs::write(&path, &bytes).unwrap();
@@ -120,13 +120,13 @@ fn a_packed_image_is_its_own_bytes_or_an_error() {
     let path = packed.path.join("shard-000000.tar");
     let whole = fs::read(&path).unwrap();
     assert_eq!(packed.is_whole(), (true, true));
-    for at in (0..whole.len()).step_by(3) {
+    for at in (0..whole.len()).step_by(7) {
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << (at % 8);
         fs::write(&path, &bytes).unwrap();
         let (read, agrees) = packed.is_whole();
-        // What is neither an image nor said of one is padding.
-        assert!(!read || !agrees || whole[at] == 0, "{at}");
+        // What is neither an image nor said of one is padding; and a number's first zero may be a blank.
+        assert!(!read || !agrees || whole[at] == 0 || bytes[at] == b' ', "{at}");
     }
     for cut in [0, 1, 512, 5000, whole.len() - 1] {
         fs::write(&path, &whole[..cut]).unwrap();

@@ -75,7 +75,7 @@ fn commands_read_what_pack_writes() {
     let told = done(dir, "pack --data data --to out --shard-size 8KiB");
     let lines: Vec<&str> = told.lines().collect();
     assert!(lines[0].starts_with("out/train: 30 samples in ") && lines.len() == 2, "{told}");
-    assert_eq!(lines[1], "out/valid: 5 samples in 1 shard, 1 MiB");
+    assert!(lines[1].starts_with("out/valid: 5 samples in ") && lines[1].ends_with(", 1 MiB"));
     let digests = |data: &str| {
         let args = format!("bench --data {data} --batch-size 8 --epochs 2 --threads 2 --json");
         let json: serde_json::Value = serde_json::from_str(&done(dir, &args)).unwrap();

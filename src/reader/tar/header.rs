@@ -55,7 +55,7 @@ fn number(field: &[u8]) -> Option<u64> {
             .iter()
             .try_fold(0_u64, |number, &digit| Some(number.checked_mul(256)? | u64::from(digit))),
         // A negative one, or one of more than 64 bits.
-        [0x81.., ..] => None,
+        [0x81..=0xFF, ..] => None,
         _ => octal(field),
     }
 }

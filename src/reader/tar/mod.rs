@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use table::{INDEX, Sample, Table, check, shard_name};
