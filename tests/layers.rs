@@ -32,7 +32,10 @@ const ROWS: &[(&str, &[&str])] = &[
             "ops", "executor",
         ],
     ),
-    ("dataset", &["error", "file", "tensor", "rng", "stats", "policy", "reader", "decoder", "executor"]),
+    (
+        "dataset",
+        &["error", "file", "tensor", "rng", "stats", "policy", "reader", "decoder", "executor"],
+    ),
     ("train", &["error", "file", "tensor", "stats", "letters", "loader"]),
 ];
 
