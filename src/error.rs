@@ -145,6 +145,14 @@ impl Error {
         self
     }
 
+    /// Counts where it is from `start` bytes further on: what is wrong with a part of a file is wrong
+    /// with the file there.
+    #[must_use]
+    pub fn from_offset(mut self, start: u64) -> Self {
+        self.0.offset = Some(start.saturating_add(self.0.offset.unwrap_or(0)));
+        self
+    }
+
     /// Whose fault it is.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

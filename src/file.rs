@@ -79,7 +79,7 @@ fn fill(
 }
 
 /// Bytes of a regular file; the error for anything else says what it is.
-fn length(file: impl AsFd, path: &Path) -> Result<u64> {
+pub(crate) fn length(file: impl AsFd, path: &Path) -> Result<u64> {
     let stat = rustix::fs::fstat(file).map_err(|e| Error::io("read", path, e.into()))?;
     let what = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => return Ok(stat.st_size as u64),

@@ -12,6 +12,7 @@ use crate::executor::{Candidates, Executor, Faults, Pending, Setup};
 use crate::graph::spec::{ReaderKind, Spec};
 use crate::policy::{LastBatch, MaxBad, OnError};
 use crate::reader::sampler::{Place, Sampler, SamplerConfig};
+use crate::reader::tar::{Tar, is_packed};
 use crate::reader::{Reader, cifar10::Cifar10, file_list::FileList, folders::Folders};
 use crate::stats::BadSamples;
 use std::collections::VecDeque;
@@ -336,9 +337,10 @@ impl Loader {
     }
 
     /// From now on writes each of them, once, to the end of the file `path`, and those that were kept
-    /// in spite of a decoder's warning: a JSON object a line of `path`, `sample`, `line` of the list,
-    /// `epoch`, `offset` in the file in bytes, `reason`, and `done`: `"failed"`, `"skipped"`,
-    /// `"replaced"` (`by` which sample) or `"kept"`; without what is not known.
+    /// in spite of a decoder's warning: a JSON object a line of `path` (of the shard, where it lies in
+    /// one), `sample`, `line` of the list, `epoch`, `offset` in the file in bytes, `reason`, and
+    /// `done`: `"failed"`, `"skipped"`, `"replaced"` (`by` which sample) or `"kept"`; without what is
+    /// not known.
     ///
     /// Loaders may share a file. One that can no longer be written ends the log and nothing else:
     /// [`Loader::quarantine_failure`].
@@ -360,19 +362,33 @@ impl Loader {
     }
 }
 
-/// The reader that a pipeline names, over a data directory; it refuses files of more than
-/// `max_bytes`.
+/// What `kind` comes to in the data directory `data`: tar shards serve a pipeline that names a label
+/// list where there is no such list but those.
+pub fn kind_in(kind: &ReaderKind, data: &Path) -> ReaderKind {
+    match kind {
+        ReaderKind::File { file_list }
+            if data.join(file_list).symlink_metadata().is_err() && is_packed(data) =>
+        {
+            ReaderKind::Tar
+        }
+        kind => kind.clone(),
+    }
+}
+
+/// The reader that a pipeline names, over a data directory, or [`kind_in`] it; it refuses images of
+/// more than `max_bytes`.
 pub fn open_reader(
     kind: &ReaderKind,
     data: &Path,
     follow_links: bool,
     max_bytes: u64,
 ) -> Result<Arc<dyn Reader>> {
-    Ok(match kind {
+    Ok(match &kind_in(kind, data) {
         ReaderKind::File { file_list } => {
             Arc::new(FileList::open(data, file_list, follow_links)?.with_limit(max_bytes))
         }
         ReaderKind::Folders => Arc::new(Folders::open(data, follow_links)?.with_limit(max_bytes)),
+        ReaderKind::Tar => Arc::new(Tar::open(data, follow_links)?.with_limit(max_bytes)),
         ReaderKind::Cifar10 { train } => Arc::new(Cifar10::open(data, *train)?),
     })
 }

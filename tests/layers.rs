@@ -32,7 +32,10 @@ const ROWS: &[(&str, &[&str])] = &[
             "ops", "executor",
         ],
     ),
-    ("dataset", &["error", "tensor", "rng", "stats", "policy", "reader", "decoder", "executor"]),
+    (
+        "dataset",
+        &["error", "file", "tensor", "rng", "stats", "policy", "reader", "decoder", "executor"],
+    ),
     ("train", &["error", "file", "tensor", "stats", "letters", "loader"]),
 ];
 
@@ -110,6 +113,7 @@ const UNSAFE: &[&str] = &[
     "executor/gpu/submit.rs",
     "executor/gpu/tables.rs",
     "executor/program.rs",
+    "reader/map.rs",
     "train/batch.rs",
     "train/device.rs",
     "train/shim.rs",
@@ -146,6 +150,8 @@ fn foreign_libraries_stay_where_they_belong() {
         only("turbojpeg_sys", &["decoder/turbo.rs"]);
         only("cudarc", &["device/cuda/", "decoder/nvjpeg/"]);
         only("nvjpeg_sys", &["decoder/nvjpeg/"]);
+        only("memmap2", &["reader/map.rs"]);
+        only("libc::", &["reader/map.rs"]);
         only("println!", &["cli/", "main.rs", "bin/"]);
         only("process::exit", &["cli/", "main.rs", "bin/"]);
     }

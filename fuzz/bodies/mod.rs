@@ -22,6 +22,7 @@ pub mod pickle;
 #[allow(dead_code)] // Seeds use the rest.
 pub mod pickling;
 pub mod pipeline;
+pub mod tar;
 #[cfg(feature = "train")]
 pub mod weights;
 

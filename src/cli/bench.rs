@@ -6,7 +6,7 @@ use super::paths::Paths;
 use super::{baseline, calibrate, pipelines, progress::Progress};
 use anyhow::{Result, bail};
 use forebay::graph::spec::{ReaderKind, Spec};
-use forebay::loader::Loader;
+use forebay::loader::{Loader, kind_in};
 use forebay::stats::{BadSamples, Stats};
 use serde_json::json;
 use std::io::{Write, stdout};
@@ -123,6 +123,9 @@ fn files(args: &Args, spec: &Spec, loader: &Loader) -> Result<Vec<PathBuf>> {
         bail!("--baseline reads image files, and this pipeline reads CIFAR-10's binaries");
     }
     let root = open::roots(args.source.data(), &spec.reader.kind)?.swap_remove(0);
+    if kind_in(&spec.reader.kind, &root) == ReaderKind::Tar {
+        bail!("--baseline reads image files, and {} holds tar shards", root.display());
+    }
     Ok((0..loader.samples()).map(|id| root.join(loader.place(id))).collect())
 }
 

@@ -9,9 +9,11 @@ use anyhow::Result;
 use forebay::decoder::{self, Decoder, Limits, Pixels};
 use forebay::error::{Error, ErrorKind};
 use forebay::graph::spec::ReaderKind;
+use forebay::loader::kind_in;
 use forebay::reader::cifar10::Cifar10;
 use forebay::reader::file_list::FileList;
 use forebay::reader::folders::Folders;
+use forebay::reader::tar::Tar;
 use forebay::reader::{Content, Reader};
 use rayon::prelude::*;
 use serde_json::json;
@@ -25,7 +27,7 @@ const MAX_LINE_FAULTS: usize = 1000;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Directory that holds labels.txt, or train/ and valid/ that do
+    /// Directory that holds labels.txt or tar shards, or train/ and valid/ that do
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
     /// Its reader says how samples are listed
@@ -67,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<Verdict> {
     args.list.admit(&kind, &roots)?;
     let mut found = Vec::new();
     for root in roots {
+        let kind = kind_in(&kind, &root);
         found.push(check(root, &kind, args)?);
     }
     let mut out = stdout().lock();
@@ -130,6 +133,11 @@ fn open_reader(
             let odd = folders.warnings().iter().map(|what| Error::new(ErrorKind::Data, what));
             found.odd.extend(odd);
             Box::new(folders.with_limit(max_bytes))
+        }
+        ReaderKind::Tar => {
+            let tar = Tar::open(root, args.follow_links)?;
+            found.faults.extend(tar.disagreements());
+            Box::new(tar.with_limit(max_bytes))
         }
         ReaderKind::Cifar10 { train } => Box::new(Cifar10::open(root, *train)?),
     })

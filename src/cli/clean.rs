@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use forebay::error::{Error, ErrorKind};
 use forebay::file;
 use forebay::graph::spec::ReaderKind;
+use forebay::loader::kind_in;
 use forebay::reader::Reader;
 use std::collections::HashSet;
 use std::io::Write;
@@ -42,6 +43,9 @@ impl ListArgs {
         let Some(name) = &self.write_list else { return Ok(()) };
         if matches!(kind, ReaderKind::Cifar10 { .. }) {
             bail!("--write-list: this pipeline reads CIFAR-10's own files, which no list names");
+        }
+        if let Some(root) = roots.iter().find(|root| kind_in(kind, root) == ReaderKind::Tar) {
+            bail!("--write-list: {} holds tar shards, whose samples no list names", root.display());
         }
         if !name.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
             bail!("--write-list: {}: expected a name in the data directory", name.display());

@@ -60,6 +60,7 @@ fn head(name: &str, spec: &Spec) -> String {
     let source = match &spec.reader.kind {
         ReaderKind::File { file_list } => format!("the files listed in {file_list}"),
         ReaderKind::Folders => "one directory a class".into(),
+        ReaderKind::Tar => "tar shards".into(),
         ReaderKind::Cifar10 { .. } => "CIFAR-10's binaries, which need no decoding".into(),
     };
     let order = if spec.reader.shuffle { "in an order of its own each epoch" } else { "in order" };

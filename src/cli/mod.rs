@@ -19,6 +19,7 @@ mod interrupt;
 mod limits;
 mod npy;
 mod open;
+mod pack;
 mod paths;
 mod pipelines;
 mod preview;
@@ -49,6 +50,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Write a data set as a directory of JPEG files with a label list
     Export(export::Args),
+    /// Write a directory of image files as tar shards with an index, which are read faster
+    Pack(pack::Args),
     /// Train a ResNet-18; `forebay train --help` lists its options, and so on for the next five
     #[command(disable_help_flag = true)]
     Train(Handed),
@@ -104,6 +107,7 @@ pub(crate) fn main() -> ExitCode {
     let result = match cli.command {
         Command::Doctor(args) => doctor::run(&args).map(|()| Verdict::Good),
         Command::Export(args) => export::run(&args),
+        Command::Pack(args) => pack::run(&args),
         Command::Train(handed) => train::exec("train", handed.args),
         Command::Eval(handed) => train::exec("eval", handed.args),
         Command::Predict(handed) => train::exec("predict", handed.args),

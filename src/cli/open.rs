@@ -10,6 +10,7 @@ use forebay::device::Choice;
 use forebay::error::Error;
 use forebay::graph::spec::{ReaderKind, Spec};
 use forebay::loader::{Loader, Options};
+use forebay::reader::tar::is_packed;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -42,7 +43,8 @@ impl PipelineArgs {
 /// Which samples, through which pipeline.
 #[derive(clap::Args)]
 pub(crate) struct SourceArgs {
-    /// Directory that holds labels.txt, or train/ and valid/ that do (then train/ is taken)
+    /// Directory that holds labels.txt or tar shards, or train/ and valid/ that do (then train/ is
+    /// taken)
     #[arg(long, value_name = "DIR", required = true)]
     data: Option<PathBuf>,
     #[command(flatten)]
@@ -167,9 +169,10 @@ pub(crate) fn roots(data: &Path, kind: &ReaderKind) -> Result<Vec<PathBuf>> {
     let splits = || ["train", "valid"].map(|split| data.join(split)).into_iter();
     let (itself, splits): (bool, Vec<PathBuf>) = match kind {
         ReaderKind::File { file_list } => {
-            let holds = |dir: &Path| dir.join(file_list).exists();
+            let holds = |dir: &Path| dir.join(file_list).exists() || is_packed(dir);
             (holds(data), splits().filter(|dir| holds(dir)).collect())
         }
+        ReaderKind::Tar => (is_packed(data), splits().filter(|dir| is_packed(dir)).collect()),
         // Two classes called "train" and "valid" are never meant.
         ReaderKind::Folders => {
             let splits: Vec<PathBuf> = splits().filter(|dir| dir.is_dir()).collect();
@@ -180,7 +183,12 @@ pub(crate) fn roots(data: &Path, kind: &ReaderKind) -> Result<Vec<PathBuf>> {
     match (itself, kind) {
         (true, _) => Ok(vec![data.to_path_buf()]),
         (false, ReaderKind::File { file_list }) if splits.is_empty() => bail!(
-            "{}: no {file_list} here, nor in train/ or valid/; `forebay export` writes such a directory",
+            "{}: no {file_list} or .tar files here, nor in train/ or valid/; `forebay export` writes \
+             such a directory",
+            data.display()
+        ),
+        (false, ReaderKind::Tar) if splits.is_empty() => bail!(
+            "{}: no .tar files here, nor in train/ or valid/; `forebay pack` writes such a directory",
             data.display()
         ),
         _ => Ok(splits),

@@ -8,11 +8,11 @@
 //! complete one complete. No record of progress can be wrong, because there is none; encoding
 //! 60,000 images of 32x32 just to compare them takes a second.
 
-use super::Source;
+use super::{Source, claim};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Root;
 use rayon::prelude::*;
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use std::ffi::CString;
 use std::fmt::Write as _;
 use std::os::fd::OwnedFd;
@@ -108,17 +108,7 @@ struct Target<'a> {
 
 impl<'a> Target<'a> {
     fn open(dir: &'a Path) -> Result<Target<'a>> {
-        std::fs::create_dir_all(dir).map_err(|e| Error::io("create directory", dir, e))?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(dir, flags, Mode::empty())
-            .map_err(|e| Error::io("open directory", dir, e.into()))?;
-        // Two exports into one directory would use the same temporary names. Where the file system
-        // has no locks there is nothing to ask.
-        let lock = rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive);
-        if lock == Err(rustix::io::Errno::WOULDBLOCK) {
-            let what = "another export is writing here";
-            return Err(Error::new(ErrorKind::Io, what).at_path(dir));
-        }
+        let fd = claim(dir)?;
         Ok(Target { dir, fd, root: Root::open(dir, false)?, withdrawn: OnceLock::new() })
     }
 

@@ -151,7 +151,8 @@ impl Ledger {
         let name = shared.reader.place(id);
         let mut entry = Map::new();
         let mut put = |key: &str, value: Value| entry.insert(key.to_string(), value);
-        put("path", log.root.join(&name).to_string_lossy().into());
+        let file = log.root.join(shared.reader.file(id));
+        put("path", file.to_string_lossy().into());
         put("sample", id.into());
         if let Some(line) = error.line() {
             put("line", line.into());

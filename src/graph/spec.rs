@@ -50,6 +50,8 @@ pub enum ReaderKind {
     },
     /// `kind = "folders"`: one directory a class.
     Folders,
+    /// `kind = "tar"`: tar shards in the data directory, with or without an index.
+    Tar,
     /// `kind = "cifar10"`: the official binaries, `split` = `"train"` or `"test"`.
     Cifar10 {
         /// Whether to read the five training files or the test file.

@@ -6,7 +6,7 @@
 //! cannot, links are refused altogether, one component at a time.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::{AT_ONCE, read_all};
+use crate::file::{AT_ONCE, length, read_all};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
@@ -55,6 +55,14 @@ impl Root {
     /// longer than `limit` bytes.
     pub(crate) fn read(&self, name: &CStr, limit: u64, buf: &mut Vec<u8>) -> Result<()> {
         read_all(self.open_at(name, AT_ONCE)?, as_path(name), limit, buf)
+    }
+
+    /// Opens the regular file `name`; its size in bytes comes with it. Errors as those of
+    /// [`Root::read`].
+    pub(crate) fn file(&self, name: &CStr) -> Result<(OwnedFd, u64)> {
+        let fd = self.open_at(name, AT_ONCE)?;
+        let bytes = length(&fd, as_path(name))?;
+        Ok((fd, bytes))
     }
 
     /// Opens the directory `name` for listing.

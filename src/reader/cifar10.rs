@@ -3,8 +3,8 @@
 //! <https://www.cs.toronto.edu/~kriz/cifar.html>: files of 10,000 records, each one label byte and
 //! 3,072 bytes of pixels (32x32; the red plane, then green, then blue; rows top down).
 //!
-//! Pixels are read when they are asked for. Mapped into memory they would cost no call, but a file
-//! that is cut short under a program that maps it ends that program.
+//! Pixels are read when they are asked for, and not mapped: these files are for exports, where a call
+//! more for each image does not count.
 
 use super::file_list::parse_names;
 use super::{Content, Reader};

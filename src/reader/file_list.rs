@@ -219,7 +219,7 @@ fn quote(text: &[u8]) -> String {
     if short.len() < text.len() { format!("{short:?}…") } else { format!("{short:?}") }
 }
 
-fn read_classes(dir: &Root, root: &Path, list: &str) -> Result<Vec<String>> {
+pub(super) fn read_classes(dir: &Root, root: &Path, list: &str) -> Result<Vec<String>> {
     let name = Path::new(list).with_file_name("classes.txt");
     let path = root.join(&name);
     // No classes.txt is the common case; anything else at that name must be readable.

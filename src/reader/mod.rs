@@ -4,8 +4,10 @@ mod beneath;
 pub mod cifar10;
 pub mod file_list;
 pub mod folders;
+mod map;
 pub mod permutation;
 pub mod sampler;
+pub mod tar;
 
 use crate::error::{Error, ErrorKind, Result};
 use xxhash_rust::xxh3::Xxh3;
@@ -65,6 +67,12 @@ pub trait Reader: Send + Sync {
 
     /// Where sample `id` comes from, for people: its path under the data directory.
     fn place(&self, id: u64) -> std::path::PathBuf;
+
+    /// The file that sample `id` lies in, under the data directory: its own, or one that it shares
+    /// with others, in which an error's offset counts.
+    fn file(&self, id: u64) -> std::path::PathBuf {
+        self.place(id)
+    }
 
     /// What tells the first `samples` samples from others: XXH3 of each one's place and label. Does not
     /// look at what they hold.

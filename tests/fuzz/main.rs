@@ -10,6 +10,8 @@
 //! fuzz --sources           the files that each target is about
 //! ```
 
+#[path = "../common/archive.rs"]
+mod archive;
 #[path = "../../fuzz/bodies/mod.rs"]
 #[allow(unreachable_pub)] // Public to cargo-fuzz's targets.
 mod bodies;

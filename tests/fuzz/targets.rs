@@ -39,6 +39,19 @@ pub(crate) const TARGETS: &[Target] = &[
         ],
     },
     Target {
+        name: "tar",
+        body: tar::run,
+        seeds: seeds::tars,
+        words: TAR,
+        sources: &[
+            "src/reader/tar/mod.rs",
+            "src/reader/tar/header.rs",
+            "src/reader/tar/members.rs",
+            "src/reader/tar/scan.rs",
+            "src/reader/tar/table.rs",
+        ],
+    },
+    Target {
         name: "jpeg_header",
         body: jpeg_header::run,
         seeds: seeds::jpegs,
@@ -181,6 +194,25 @@ const PIPELINE: &[&[u8]] = &[
     b"1e400",
     b"1979-05-27T07:32:00Z",
     b"0x7F",
+];
+
+const TAR: &[&[u8]] = &[
+    tar::CUT,
+    b"ustar\x0000",
+    b"ustar  \0",
+    b".jpg\0",
+    b".cls\0",
+    b"x",
+    b"L",
+    b"5",
+    b"00000000001\0",
+    b"\x80\0\0\0\0\0\0\0\0\0\x02\0",
+    b"\x80\0\0\0\x7F\xFF\xFF\xFF\xFF\xFF\xFF\xFF",
+    b"14 path=a.jpg\n",
+    b"9 size=1\n",
+    b"22 GNU.sparse.major=1\n",
+    b"fbyindex\x01\0\0\0",
+    b"\xFF\xFF\xFF\xFF",
 ];
 
 const JPEG: &[&[u8]] = &[

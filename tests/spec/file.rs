@@ -170,8 +170,8 @@ fn mistakes_are_refused_with_line_and_advice() {
             r#"line 2: unknown kind = "folder", did you mean "folders"?"#,
         ),
         (
-            "[reader]\nkind = \"tar\"".into(),
-            r#"line 2: unknown kind = "tar", known are file, folders, cifar10"#,
+            "[reader]\nkind = \"lmdb\"".into(),
+            r#"line 2: unknown kind = "lmdb", known are file, folders, tar, cifar10"#,
         ),
         (
             "[reader]\nkind = \"folders\"\nfile_list = \"a\"".into(),

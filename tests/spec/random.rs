@@ -133,6 +133,7 @@ fn reader() -> impl Strategy<Value = ReaderSpec> {
     let kind = prop_oneof![
         text().prop_map(|file_list| ReaderKind::File { file_list }),
         Just(ReaderKind::Folders),
+        Just(ReaderKind::Tar),
         any::<bool>().prop_map(|train| ReaderKind::Cifar10 { train }),
     ];
     let last_batch = [LastBatch::Drop, LastBatch::Partial, LastBatch::Pad];

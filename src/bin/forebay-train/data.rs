@@ -10,6 +10,7 @@ use forebay::error::Error;
 use forebay::graph::spec::{ReaderKind, Spec};
 use forebay::loader::{self, Deliver, Loader};
 use forebay::policy::OnError;
+use forebay::reader::tar::is_packed;
 use std::path::{Path, PathBuf};
 
 /// Opens the training samples and, where there are any, those to validate on.
@@ -66,12 +67,14 @@ pub(crate) fn open(args: &Args, device: Choice) -> Result<Data> {
 }
 
 /// The pipeline `name` for the samples in `dir`. A built-in one reads a list; where there is none, but
-/// folders, it reads a class a folder. A file says itself what it reads.
+/// folders, it reads a class a folder (and tar shards where those are, as every pipeline for lists
+/// does). A file says itself what it reads.
 pub(crate) fn fitting(name: &str, dir: &Path) -> Result<Spec> {
     let mut spec = pipelines::named(name)?;
     if let ReaderKind::File { file_list } = &spec.reader.kind
         && pipelines::is_built_in(name)
         && !dir.join(file_list).exists()
+        && !is_packed(dir)
         && dir
             .read_dir()
             .is_ok_and(|mut all| all.any(|entry| entry.is_ok_and(|e| e.path().is_dir())))

@@ -231,6 +231,11 @@ impl Graph {
         self.reader(ReaderKind::Folders)
     }
 
+    /// Reads tar shards of the WebDataset layout, as `forebay pack` and others write them.
+    pub fn read_tar(&self) -> ReaderBuilder {
+        self.reader(ReaderKind::Tar)
+    }
+
     /// Reads CIFAR-10's binaries: the five training files, or the test file.
     pub fn read_cifar10(&self, train: bool) -> ReaderBuilder {
         self.reader(ReaderKind::Cifar10 { train })

@@ -65,6 +65,7 @@ fn reader(reader: &ReaderSpec) -> Vec<Pair> {
             vec![pair("kind", "\"file\""), pair("file_list", text(file_list))]
         }
         ReaderKind::Folders => vec![pair("kind", "\"folders\"")],
+        ReaderKind::Tar => vec![pair("kind", "\"tar\"")],
         ReaderKind::Cifar10 { train } => {
             let split = if *train { "\"train\"" } else { "\"test\"" };
             vec![pair("kind", "\"cifar10\""), pair("split", split)]

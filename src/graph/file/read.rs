@@ -105,7 +105,8 @@ fn reader(section: Section<'_>) -> Result<ReaderSpec> {
     ])?;
     let default = ReaderSpec::default();
     let kind = section.get("kind").map_or(Ok("file"), |field| {
-        field.choice(&[("file", "file"), ("folders", "folders"), ("cifar10", "cifar10")])
+        let kinds = ["file", "folders", "tar", "cifar10"];
+        field.choice(&kinds.map(|kind| (kind, kind)))
     })?;
     for (key, owner) in [("file_list", "file"), ("split", "cifar10")] {
         if let Some(field) = section.get(key).filter(|_| kind != owner) {
@@ -115,6 +116,7 @@ fn reader(section: Section<'_>) -> Result<ReaderSpec> {
     }
     let kind = match kind {
         "folders" => ReaderKind::Folders,
+        "tar" => ReaderKind::Tar,
         "cifar10" => ReaderKind::Cifar10 {
             train: section
                 .get("split")

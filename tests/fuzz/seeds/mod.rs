@@ -1,10 +1,12 @@
 //! Small inputs to start from, made here, valid for the most part. Where the data folder lies beside
 //! the project, its odd images and lists are seeds, too.
 
+mod archives;
 mod images;
 #[cfg(feature = "train")]
 mod training;
 
+pub(crate) use archives::tars;
 pub(crate) use images::{images, jpegs};
 #[cfg(feature = "train")]
 pub(crate) use training::{checkpoints, events, metrics, pickles, weights};
