@@ -29,7 +29,7 @@ from chart import chart
 from clock import LONG, measured
 from rows import ROWS
 from side import steps
-from table import table
+from table import ratios, table
 
 FIELDS = ["row", "round", "contender", "epochs", "images", "short_seconds", "long_seconds",
           "images_per_s", "load"]
@@ -58,6 +58,7 @@ def arguments():
         parser.error(f"no row {', '.join(unknown)}; there are {', '.join(row.key for row in ROWS)}")
     if args.out is None:
         args.out = ROOT / "benches/results" / f"{date.today()}-{slug(processor())}"
+    args.out = args.out.resolve()
     return args
 
 
@@ -118,24 +119,37 @@ def measure(args, wanted, here, rows):
                     f"(load {found['load']})")
 
 
-def report(args, wanted, rows, told, checked):
-    """The text that belongs into README.md, and what stands in OUT only."""
+def hold(args, wanted, here):
+    """Checks that the rows' contenders do the same work; sentences by row, with those of earlier runs."""
+    path = args.out / "checks.json"
+    said = json.loads(path.read_text()) if path.exists() else {}
+    for row in wanted:
+        said[row.key] = row.check(here)
+        for sentence in said[row.key]:
+            say(sentence)
+    path.write_text(json.dumps(said, indent=1) + "\n")
+    return said
+
+
+def report(args, rows, told, checked, left_out):
+    """OUT/README.md and OUT/chart.svg, and README.md's table where all of it was measured."""
+    whole_rows = [row for row in ROWS if all(ratios(rows, row, *pair[:2]) for pair in row.ratios)]
     loads = [float(r["load"]) for r in rows]
     peers = ", ".join(f"{name} {version}" for name, version in told["peers"].items())
     said = (f"{told['samples']} JPEG files of 32x32, page cache warm, batches of 256, {told['threads']} threads or "
             f"workers each, on {told['cores']} cores of {told['processor']}; load {min(loads):.1f} to "
             f"{max(loads):.1f} before the runs, that of other work in it. Rates are those between the ends of a "
             f"run of some epochs and of one of {LONG} times as many. {peers}. `make bench-peers`.")
-    whole = f"{table(wanted, rows)}\n\n{said}\n"
-    same = "\n".join(f"- {sentence}" for sentence in checked)
-    own = (f"# forebay and its peers\n\n{whole}\n![Images a second](chart.svg)\n\n"
+    text = "\n\n".join([table(whole_rows, rows), said, *left_out]) + "\n"
+    same = "\n".join(f"- {sentence}" for row in whole_rows for sentence in checked.get(row.key, []))
+    own = (f"# forebay and its peers\n\n{text}\n![Images a second](chart.svg)\n\n"
            f"## The same work\n\nBefore the runs, one batch with fixed values:\n\n{same}\n")
     (args.out / "README.md").write_text(own)
-    (args.out / "chart.svg").write_text(chart(wanted, rows))
+    (args.out / "chart.svg").write_text(chart(whole_rows, rows))
     print(own)
-    if [row.key for row in wanted] == [row.key for row in ROWS] and told["samples"] == WHOLE:
+    if whole_rows == list(ROWS) and told["samples"] == WHOLE and args.out.is_relative_to(ROOT):
         picture = f"![Images a second]({args.out.relative_to(ROOT)}/chart.svg)"
-        put_between("bench-peers", f"{whole}\n{picture}\n")
+        put_between("bench-peers", f"{text}\n{picture}\n")
 
 
 def main():
@@ -151,12 +165,10 @@ def main():
         told = settings(args, len(steps.listed(here.course)))
         same_settings(args, told)
         say(f"{told['cores']} cores of {told['processor']}, load {os.getloadavg()[0]:.2f}, {told['peers']}")
-        checked = [sentence for row in wanted for sentence in row.check(here)]
-        for sentence in checked:
-            say(sentence)
+        checked = hold(args, wanted, here)
         rows = read_rows(args.out / "raw.csv")
         measure(args, wanted, here, rows)
-    report(args, wanted, rows, told, checked + left_out)
+    report(args, rows, told, checked, left_out)
 
 
 if __name__ == "__main__":
