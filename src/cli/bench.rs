@@ -9,10 +9,10 @@ use super::digest::Digest;
 use super::open::{self, BatchArgs, SourceArgs};
 use super::paths::Paths;
 use super::{baseline, calibrate, pipelines, progress::Progress};
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 use bottleneck::Work;
 use cold::Cold;
-use forebay::graph::spec::{ReaderKind, Spec};
+use forebay::graph::spec::Spec;
 use forebay::loader::Loader;
 use process::Usage;
 use report::Report;
@@ -132,9 +132,9 @@ fn measure(args: &Args, loader: &mut Loader, cold: Option<Cold>) -> Result<Repor
 
 /// The files behind the samples, for `flag`, in their order.
 fn files(flag: &str, args: &Args, spec: &Spec, loader: &Loader) -> Result<Vec<PathBuf>> {
-    if let ReaderKind::Cifar10 { .. } = spec.reader.kind {
-        bail!("{flag} is about image files, and this pipeline reads CIFAR-10's binaries");
-    }
     let root = open::roots(args.source.data(), &spec.reader.kind)?.swap_remove(0);
-    Ok((0..loader.samples()).map(|id| root.join(loader.place(id))).collect())
+    let file = |id| root.join(loader.place(id));
+    // CIFAR-10's binaries and shards hold many samples a file.
+    ensure!(file(0).exists(), "{flag} takes a file a sample, and {} is none", file(0).display());
+    Ok((0..loader.samples()).map(file).collect())
 }
