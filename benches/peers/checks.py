@@ -59,6 +59,11 @@ def same_digest(what, one, other):
     return [f"{what}: the same bytes in two epochs"]
 
 
+def albumentations(what, ours, theirs):
+    # It cuts fractions off where forebay rounds, and OpenCV places taps to a 32nd of a pixel.
+    return same(what, ours, theirs, steps.STD, equal=0.7, most=8)
+
+
 def course(setting):
     ours = dumped(setting, setting.small, setting.course_fixed)
     theirs = made(setting, "dali", "course", setting.small)
@@ -72,8 +77,7 @@ def course(setting):
 def loader(setting):
     ours = dumped(setting, setting.small, setting.course_fixed)
     theirs = made(setting, "torch_loader", "course", setting.small)
-    # albumentations cuts off behind the point where forebay rounds, so that most values differ.
-    return same("the course's steps, forebay and albumentations", ours, theirs, steps.STD, equal=0, most=3)
+    return albumentations("the course's steps, forebay and albumentations", ours, theirs)
 
 
 def limit(setting):
@@ -87,7 +91,7 @@ def limit(setting):
 def augment(setting, data, what):
     theirs = made(setting, "in_memory", "course", data)
     ours = alone(setting, "augment", data, np.float32, "--pipeline", setting.course_fixed)
-    return same(what, ours.reshape(theirs.shape), theirs, steps.STD, equal=0, most=3)
+    return albumentations(what, ours.reshape(theirs.shape), theirs)
 
 
 def augment_32(setting):
@@ -98,19 +102,20 @@ def augment_224(setting):
     return augment(setting, setting.squares, "the steps alone at 224x224, forebay and albumentations")
 
 
-def photos(setting, side, name):
+def photos(setting, side, name, **bounds):
     ours = dumped(setting, setting.even_photos, setting.photos_fixed)
     theirs = made(setting, side, "photos", setting.even_photos)[: len(ours)]
     what = f"a window of photos, resized and mirrored, forebay and {name}"
-    return same(what, ours, theirs, steps.PHOTO_STD, equal=0.9, most=2)
+    return same(what, ours, theirs, steps.PHOTO_STD, **bounds)
 
 
 def photos_dali(setting):
-    return photos(setting, "dali", "DALI")
+    return photos(setting, "dali", "DALI", equal=0.95, most=1)
 
 
 def photos_torchvision(setting):
-    return photos(setting, "torch_loader", "torchvision")
+    # Its weights are of 16 bits, and what lies between the two axes is rounded to bytes.
+    return photos(setting, "torch_loader", "torchvision", equal=0.75, most=8)
 
 
 def cache(setting):

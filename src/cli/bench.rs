@@ -117,6 +117,7 @@ fn measure(args: &Args, loader: &mut Loader, cold: Option<Cold>) -> Result<Repor
             seconds: taken.as_secs_f64(),
             images: samples * args.epochs as usize,
             threads: loader.threads(),
+            available: std::thread::available_parallelism().map_or(1, |n| n.get()),
             stats: loader.stats(),
             used,
             on_cpu: loader.gpu().is_none(),

@@ -18,6 +18,8 @@ pub(super) struct Work {
     /// Delivered.
     pub(super) images: usize,
     pub(super) threads: usize,
+    /// Processors that the process may use.
+    pub(super) available: usize,
     pub(super) stats: Stats,
     /// By the process.
     pub(super) used: Usage,
@@ -108,6 +110,12 @@ impl Work {
         self.used.processor.map(|seconds| seconds / self.seconds)
     }
 
+    /// Whether the threads got clearly less of the processors than they would have taken.
+    fn others_work(&self) -> bool {
+        let wanted = self.threads.min(self.available) as f64;
+        self.cores().is_some_and(|cores| cores < 0.8 * wanted)
+    }
+
     /// `None`: where it cannot be told, since a GPU does part of the work.
     pub(super) fn limit(&self) -> Option<Limit> {
         let from_disk = self.used.disk.is_some_and(|bytes| bytes > self.images as u64 * FETCHED);
@@ -126,7 +134,11 @@ impl Work {
     pub(super) fn verdict(&self) -> String {
         let (stage, Some(limit)) = (self.largest(), self.limit()) else { return String::new() };
         let share = 100.0 * self.share(stage);
-        let mut text = format!("{}: {share:.0}%, limited by {limit}\n", stage.name);
+        let mut text = format!("{}: {share:.0}%, limited by {limit}", stage.name);
+        if limit == Limit::Cores && self.others_work() {
+            text += ", which other work on this machine takes a part of";
+        }
+        text += "\n";
         // Beyond what the consumer takes, stages say nothing.
         if limit != Limit::Consumer {
             let alone = HumanCount(self.alone(stage).round() as u64);
@@ -169,6 +181,17 @@ mod tests {
             "decode: 70%, limited by cores\n\
              decode alone would reach 285,714/s; you have 0.70 of it\n"
         );
+    }
+
+    #[test]
+    fn other_work_is_told() {
+        let mut work = work();
+        work.used.processor = Some(1.2);
+        let first =
+            "decode: 70%, limited by cores, which other work on this machine takes a part of";
+        assert_eq!(work.verdict().lines().next(), Some(first));
+        work.threads = 1;
+        assert!(!work.verdict().contains("other work"));
     }
 
     #[test]

@@ -138,8 +138,8 @@ impl Work {
         let waited = format!("{:.1} %", 100.0 * self.wait_share());
         line("wait", waited, "of the time the consumer waited for a batch");
         if let Some(cores) = self.cores() {
-            let all = std::thread::available_parallelism().map_or(1, |n| n.get());
-            line("cores", format!("{cores:.2} of {all}"), "were at work for this process");
+            let value = format!("{cores:.2} of {}", self.available);
+            line("cores", value, "were at work for this process");
         }
         if let Some(bytes) = self.used.disk {
             line("disk", HumanBytes(bytes).to_string(), "read from it");
