@@ -168,7 +168,15 @@ mod tests {
             ready: 2,
             ..Stats::default()
         };
-        Work { seconds: 1.0, images: 200_000, threads: 2, stats, used: Usage::NONE, on_cpu: true }
+        Work {
+            seconds: 1.0,
+            images: 200_000,
+            threads: 2,
+            available: 2,
+            stats,
+            used: Usage { processor: Some(1.9), disk: Some(0) },
+            on_cpu: true,
+        }
     }
 
     #[test]
