@@ -8,9 +8,12 @@ FEATURES ?= train
 # Passes over the training set, and further options of `forebay train`.
 EPOCHS ?= 1
 TRAIN ?=
-# Kills of `make test-kill`, and options of `make compare-python`.
+# Kills of `make test-kill`, and options of `make compare-python` and `make bench-peers`.
 KILLS ?= 10
 COMPARE ?=
+PEERS ?=
+# A word of the names of benchmarks, where only some of `make bench` are meant.
+BENCH ?=
 # Seconds of `make fuzz` over all targets, and a word of their names where only some are meant.
 FUZZ_SECONDS ?= 60
 FUZZ ?=
@@ -22,6 +25,9 @@ export CIFAR10 ?=
 # Outside the tree and keyed by version, so that a second clone finds it made.
 export FOREBAY_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/forebay
 PYTHON := $(FOREBAY_CACHE)/python-2.11.0
+PEERS_PYTHON := $(FOREBAY_CACHE)/peers-dali-2.4.0
+# Benchmarks of pieces are files; those in folders need a GPU or data.
+PIECES := $(basename $(notdir $(wildcard benches/*.rs)))
 COMPARISONS = $(wildcard tests/python/test_*.py)
 # Where the data folder is, with it the interpreter of compiled kernels; elsewhere their test is skipped.
 INTERPRETER = $(wildcard $(or $(FOREBAY_SHARED),../shared)/tools/ptxrun.py)
@@ -29,7 +35,7 @@ INTERPRETER = $(wildcard $(or $(FOREBAY_SHARED),../shared)/tools/ptxrun.py)
 CARGO_FLAGS := --release --features "$(FEATURES)"
 
 .PHONY: help setup build train test test-python test-ptx test-sanitize test-gpu lint bench clean
-.PHONY: gpu-bundle device-coverage compare-python test-kill test-odd test-soak fuzz deny
+.PHONY: gpu-bundle device-coverage compare-python bench-peers test-kill test-odd test-soak fuzz deny
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -102,8 +108,14 @@ compare-python: build ## a ResNet-18 trained here and in Python, in turn: 3 epoc
 test-kill: setup ## a run killed without warning, also within a checkpoint, and resumed: KILLS=10
 	@FOREBAY_KILLS=$(KILLS) cargo test $(CARGO_FLAGS) --test train a_run_killed -- --nocapture
 
-bench: build ## images a second, beside a plain CPU pipeline in the same process
-	@data=$$(build/data.sh) && target/release/forebay bench --data "$$data" --baseline
+bench: build ## each piece by itself, then an epoch beside a plain CPU pipeline; BENCH=word: some pieces alone
+	cargo bench --features "$(FEATURES)" $(addprefix --bench ,$(PIECES)) -- $(BENCH)
+	@[ -n "$(BENCH)" ] || { data=$$(build/data.sh) && target/release/forebay bench --data "$$data" --baseline; }
+
+bench-peers: build ## beside DALI, albumentations and torchvision, in turn: half an hour on 2 cores; PEERS=options
+	@build/setup.sh peers
+	@data=$$(build/data.sh) && $(PEERS_PYTHON)/bin/python -B benches/peers "$$data" \
+		--features "$(FEATURES)" $(PEERS)
 
 clean: ## removes target/; what setup brought stays in the user's cache
 	@cargo clean

@@ -1,8 +1,9 @@
 #!/bin/sh
-# setup.sh [build] [torch] [python] [ptx]: brings what is missing, and says nothing when all is there.
+# setup.sh [build] [torch] [python] [peers] [ptx]: brings what is missing, and says nothing when all is there.
 #   build   cmake and nasm, for libjpeg-turbo with its SIMD code
 #   torch   PyTorch and NVRTC, in $FOREBAY_CACHE; cargo learns the place from .cargo/config.toml
 #   python  torchvision, tensorboard and Pillow, in an environment of their own
+#   peers   DALI, torchvision and albumentations, in an environment of their own
 #   ptx     NumPy alone, in an environment of its own, for the interpreter of compiled kernels
 set -eu
 cd "$(dirname "$0")/.."
@@ -85,11 +86,13 @@ LIBTORCH = \"$libtorch\""
 
 python() { environment "$FOREBAY_CACHE/python-2.11.0" build/requirements-python.txt; }
 
+peers() { environment "$FOREBAY_CACHE/peers-dali-2.4.0" build/requirements-peers.txt; }
+
 ptx() { environment "$FOREBAY_CACHE/ptx-numpy" build/requirements-ptx.txt; }
 
 for part in "${@:-build}"; do
     case $part in
-        build | torch | python | ptx) "$part" ;;
-        *) die "unknown part $part: build, torch, python or ptx" ;;
+        build | torch | python | peers | ptx) "$part" ;;
+        *) die "unknown part $part: build, torch, python, peers or ptx" ;;
     esac
 done

@@ -437,6 +437,7 @@ impl Iterator for Epoch<'_> {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        self.loader.executor.asked(&self.in_flight);
         // One more than `prefetch`, so that so many are under way while the consumer has its own.
         self.top_up(self.loader.prefetch.saturating_add(1));
         let batch = self.in_flight.pop_front()?.wait();

@@ -20,6 +20,12 @@ pub struct Stats {
     pub warnings: u64,
     /// Slots made because every one was held.
     pub grown_slots: u64,
+    /// Times that the consumer asked for a batch while some were under way: all but an epoch's first.
+    pub requests: u64,
+    /// Batches under way at those times, in sum.
+    pub under_way: u64,
+    /// Those of them that were finished: over `requests` it is how full the queue was.
+    pub ready: u64,
 }
 
 impl std::ops::AddAssign for Stats {
@@ -31,6 +37,9 @@ impl std::ops::AddAssign for Stats {
         self.wait_ns += other.wait_ns;
         self.warnings += other.warnings;
         self.grown_slots += other.grown_slots;
+        self.requests += other.requests;
+        self.under_way += other.under_way;
+        self.ready += other.ready;
     }
 }
 
@@ -107,6 +116,12 @@ pub struct Counters {
     pub warnings: AtomicU64,
     /// See [`Stats::grown_slots`].
     pub grown_slots: AtomicU64,
+    /// See [`Stats::requests`].
+    pub requests: AtomicU64,
+    /// See [`Stats::under_way`].
+    pub under_way: AtomicU64,
+    /// See [`Stats::ready`].
+    pub ready: AtomicU64,
 }
 
 impl Counters {
@@ -121,6 +136,9 @@ impl Counters {
             wait_ns: get(&self.wait_ns),
             warnings: get(&self.warnings),
             grown_slots: get(&self.grown_slots),
+            requests: get(&self.requests),
+            under_way: get(&self.under_way),
+            ready: get(&self.ready),
         }
     }
 }

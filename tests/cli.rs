@@ -205,7 +205,15 @@ fn bench_counts_what_dump_writes() {
     for stage in ["read", "decode", "augment", "wait"] {
         assert!(json["stages_s"][stage].as_f64().unwrap() > 0.0, "{stage}");
     }
-    assert!(run(&[]).contains("images/s"));
+    let stages = &json["where"]["share"];
+    let shares = ["read", "decode", "augment"].map(|stage| stages[stage].as_f64().unwrap());
+    assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-3, "{shares:?}");
+    let cold = run(&["--json", "--cold", "--no-digest"]);
+    let cold: serde_json::Value = serde_json::from_str(&cold).unwrap();
+    assert_eq!((&cold["cold"], &cold["digest"]), (&true.into(), &serde_json::Value::Null));
+    assert_eq!(cold["samples"], 13);
+    let text = run(&[]);
+    assert!(text.contains("images/s") && text.contains("limited by"), "{text}");
 }
 
 #[test]

@@ -8,17 +8,17 @@ there already is not done again, so that what was broken off goes on. Then OUT/R
 and README.md's table between its markers.
 """
 import argparse
-import csv
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from record import ROOT, processor, put_between, read_rows, write_rows
+
 CONTENDERS = {
     "forebay": "forebay",
     "torch": "PyTorch, Adam as it comes",
@@ -67,16 +67,7 @@ def run(contender, seed, args, rows):
                 print("compare:", contender, seed, told, file=sys.stderr, flush=True)
         if child.wait() != 0:
             sys.exit(f"compare: {contender} failed")
-    write(args.out / "raw.csv", rows)
-
-
-def write(path, rows):
-    temporary = path.with_suffix(".partial")
-    with temporary.open("w", newline="") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    temporary.rename(path)
+    write_rows(args.out / "raw.csv", FIELDS, rows)
 
 
 def seconds(rows, seed, contender):
@@ -125,13 +116,6 @@ def verdict(rows, args):
     return " ".join(said)
 
 
-def processor():
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":")[1].strip()
-    return platform.machine()
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
@@ -150,8 +134,7 @@ def main():
     if told.exists() and json.loads(told.read_text()) != settings:
         sys.exit(f"compare: {args.out} holds rows of {told.read_text()}; give another folder")
     told.write_text(json.dumps(settings))
-    raw = args.out / "raw.csv"
-    rows = list(csv.DictReader(raw.open())) if raw.exists() else []
+    rows = read_rows(args.out / "raw.csv")
     for seed in range(args.seeds):
         order = list(CONTENDERS)
         for contender in order[seed % 3 :] + order[: seed % 3]:
@@ -165,13 +148,8 @@ def main():
     text = f"{table(rows, args)}\n\n{said}\n\n{verdict(rows, args)}\n"
     (args.out / "README.md").write_text(f"# Training here and in Python\n\n{text}")
     print(text)
-    readme = ROOT / "README.md"
-    start, end = "<!-- compare-python -->", "<!-- /compare-python -->"
-    whole = readme.read_text()
-    if start in whole and samples == 50_000:
-        head, rest = whole.split(start)
-        _, tail = rest.split(end)
-        readme.write_text(f"{head}{start}\n{text}{end}{tail}")
+    if samples == 50_000:
+        put_between("compare-python", text)
 
 
 if __name__ == "__main__":

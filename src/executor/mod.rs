@@ -31,6 +31,7 @@ use ledger::Ledger;
 use pool::Pool;
 use program::Program;
 use ring::{Lease, Ring, Size};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -153,6 +154,19 @@ impl Executor {
             self.pool.spawn(move |thread| job.work(thread));
         }
         Pending(job)
+    }
+
+    /// Counts that the consumer asks for the first of `under_way`, and how many of those are finished.
+    pub fn asked(&self, under_way: &VecDeque<Pending>) {
+        // An epoch's first request finds nothing begun, which says nothing of the threads.
+        if under_way.is_empty() {
+            return;
+        }
+        let ready = under_way.iter().filter(|pending| pending.0.is_ready()).count();
+        let consumer = &self.shared.consumer;
+        consumer.requests.fetch_add(1, Relaxed);
+        consumer.under_way.fetch_add(under_way.len() as u64, Relaxed);
+        consumer.ready.fetch_add(ready as u64, Relaxed);
     }
 
     /// Worker threads.
@@ -413,5 +427,20 @@ mod tests {
         assert!(grown <= 2, "{grown}");
         drop(executor);
         assert_eq!(ring.idle().0, 4 + grown);
+    }
+
+    #[test]
+    fn what_lies_ready_is_counted() {
+        let executor = executor(2, 4);
+        let mut under_way = VecDeque::new();
+        executor.asked(&under_way);
+        assert_eq!(executor.stats().requests, 0);
+        under_way.extend((0..2).map(|b| executor.start(0, 0, places(b))));
+        while !under_way.iter().all(|pending| pending.0.is_ready()) {
+            std::thread::yield_now();
+        }
+        executor.asked(&under_way);
+        let Stats { requests, under_way, ready, .. } = executor.stats();
+        assert_eq!((requests, under_way, ready), (1, 2, 2));
     }
 }

@@ -221,6 +221,11 @@ impl Job {
         }
     }
 
+    /// Whether the batch, or its error, lies ready for its consumer.
+    pub(super) fn is_ready(&self) -> bool {
+        matches!(*lock(&self.delivery.state), State::Ready(_))
+    }
+
     /// Gives the batch up. Its slot goes back now or when the last sample that is being made is
     /// done, even while tasks of this job wait for their turn.
     pub(super) fn abandon(self: &Arc<Self>) {
