@@ -2,7 +2,7 @@ use forebay::graph::file::{load, parse, print};
 use forebay::graph::spec::{
     Arg, Body, Condition, DecoderSpec, Dist, Output, Placement, ReaderKind, ReaderSpec, Spec, Step,
 };
-use forebay::policy::{LastBatch, MaxBad, OnError};
+use forebay::policy::{Cache, LastBatch, MaxBad, OnError};
 use forebay::tensor::{DType, Layout};
 use std::path::Path;
 
@@ -44,6 +44,7 @@ fn a_file_reads_as_what_it_says() {
         last_batch = "pad"
         on_error = "replace"
         max_bad = 12
+        cache = "decoded"
         [decoder]
         device = "mixed"
         exact = true
@@ -65,6 +66,7 @@ fn a_file_reads_as_what_it_says() {
             last_batch: LastBatch::Pad,
             on_error: OnError::Replace,
             max_bad: MaxBad::Count(12),
+            cache: Cache::Decoded,
         },
         decoder: DecoderSpec { device: Placement::Mixed, exact: true, split: 1000 },
         draws: vec![],
