@@ -14,6 +14,8 @@ COMPARE ?=
 # Seconds of `make fuzz` over all targets, and a word of their names where only some are meant.
 FUZZ_SECONDS ?= 60
 FUZZ ?=
+# Lines of the lists of `make bench-scale`, where not those of 1e3 to 1e7.
+SCALE ?=
 # Random graphs of `make test-ptx`.
 PTX_GRAPHS ?= 200
 # The folder with the binary version of CIFAR-10, where it is there already.
@@ -29,7 +31,7 @@ INTERPRETER = $(wildcard $(or $(FOREBAY_SHARED),../shared)/tools/ptxrun.py)
 CARGO_FLAGS := --release --features "$(FEATURES)"
 
 .PHONY: help setup build train test test-python test-ptx test-sanitize test-gpu lint bench clean
-.PHONY: gpu-bundle device-coverage compare-python test-kill test-odd test-soak fuzz deny
+.PHONY: gpu-bundle bench-scale device-coverage compare-python test-kill test-odd test-soak fuzz deny
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -104,6 +106,9 @@ test-kill: setup ## a run killed without warning, also within a checkpoint, and 
 
 bench: build ## images a second, beside a plain CPU pipeline in the same process
 	@data=$$(build/data.sh) && target/release/forebay bench --data "$$data" --baseline
+
+bench-scale: setup ## what lists of 1e3 to 1e7 samples cost; SCALE="100000000" for others
+	@cargo bench $(CARGO_FLAGS:--release=) --bench scale -- $(SCALE)
 
 clean: ## removes target/; what setup brought stays in the user's cache
 	@cargo clean

@@ -9,6 +9,7 @@ use forebay::graph::primitive::Extent;
 use forebay::graph::program::{FLAG_IMAGE, MAX_REGISTERS, Pass};
 use forebay::graph::spec::{Placement, ReaderKind, Spec};
 use forebay::ops;
+use forebay::policy::Cache;
 use std::fmt::Write as _;
 use std::io::{Write as _, stdout};
 use std::str::FromStr;
@@ -68,7 +69,19 @@ fn head(name: &str, spec: &Spec) -> String {
             spec.decoder.split
         ),
     };
-    format!("{name}, seed {}\nreads     {source}, {order}\ndecodes   {decoder}\n", spec.seed)
+    let seed = spec.seed;
+    let mut head =
+        format!("{name}, seed {seed}\nreads     {source}, {order}\ndecodes   {decoder}\n");
+    head += match spec.reader.cache {
+        Cache::None => "",
+        Cache::Encoded => {
+            "keeps     files in memory from epoch to epoch, as far as there is room\n"
+        }
+        Cache::Decoded => {
+            "keeps     decoded images in memory from epoch to epoch, as far as there is room\n"
+        }
+    };
+    head
 }
 
 fn passes(text: &mut String, plan: &Plan, size: Size) {
