@@ -17,6 +17,8 @@ BENCH ?=
 # Seconds of `make fuzz` over all targets, and a word of their names where only some are meant.
 FUZZ_SECONDS ?= 60
 FUZZ ?=
+# Lines of the lists of `make bench-scale`, where not those of 1e3 to 1e7.
+SCALE ?=
 # Random graphs of `make test-ptx`.
 PTX_GRAPHS ?= 200
 # The folder with the binary version of CIFAR-10, where it is there already.
@@ -35,7 +37,7 @@ INTERPRETER = $(wildcard $(or $(FOREBAY_SHARED),../shared)/tools/ptxrun.py)
 CARGO_FLAGS := --release --features "$(FEATURES)"
 
 .PHONY: help setup build train test test-python test-ptx test-sanitize test-gpu lint bench clean
-.PHONY: gpu-bundle device-coverage compare-python bench-peers test-kill test-odd test-soak fuzz deny
+.PHONY: gpu-bundle bench-peers bench-scale device-coverage compare-python test-kill test-odd test-soak fuzz deny
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -116,6 +118,9 @@ bench-peers: build ## beside DALI, albumentations and torchvision, in turn: half
 	@build/setup.sh peers
 	@data=$$(build/data.sh) && $(PEERS_PYTHON)/bin/python -B benches/peers "$$data" \
 		--features "$(FEATURES)" $(PEERS)
+
+bench-scale: setup ## what lists of 1e3 to 1e7 samples cost; SCALE="100000000" for others
+	@cargo bench $(CARGO_FLAGS:--release=) --bench scale -- $(SCALE)
 
 clean: ## removes target/; what setup brought stays in the user's cache
 	@cargo clean

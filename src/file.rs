@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,63 @@ pub(crate) fn read_all(file: impl AsFd, path: &Path, limit: u64, buf: &mut Vec<u
         return refused(ErrorKind::Io, "its size changed while it was read".into());
     }
     Ok(())
+}
+
+/// The same where a read that gives less than it was asked for has come to the end: of regular files on
+/// [`ends_short`]. Most files take one call.
+///
+/// Nothing says that `file` is a regular one but that it can be read at a place, which FIFOs, sockets and
+/// terminals cannot. A device, which only the machine's owner can make, is refused once it fills `buf`.
+pub(crate) fn read_short(
+    file: impl AsFd,
+    path: &Path,
+    limit: u64,
+    buf: &mut Vec<u8>,
+) -> Result<()> {
+    /// Room for a small file, before `buf` has seen a larger one.
+    const ROOM: usize = 16 << 10;
+    buf.clear();
+    if buf.try_reserve(ROOM).is_ok() {
+        let room = buf.capacity();
+        let got = rustix::io::pread(&file, rustix::buffer::spare_capacity(buf), 0);
+        if got.is_ok_and(|got| got < room && got as u64 <= limit) {
+            return Ok(());
+        }
+    }
+    // A larger file, after which `buf` has room for its like; or what is wrong is found out here.
+    read_all(file, path, limit, buf)
+}
+
+/// Whether `dir` lies on a file system of this machine's own disks or memory, where a read of a regular
+/// file gives all that was asked for or comes to the end. Elsewhere it may give less at any time.
+pub(crate) fn ends_short(dir: impl AsFd) -> bool {
+    // ext2 to ext4, XFS, Btrfs, F2FS, tmpfs: the numbers of linux/magic.h.
+    let known = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994];
+    rustix::fs::fstatfs(dir).is_ok_and(|found| known.contains(&(found.f_type as u64)))
+}
+
+/// Has the system read the regular file `file`, which stays in its memory; how many bytes, of at most
+/// `limit`. Nothing is told of what goes wrong.
+pub(crate) fn warm(file: impl AsFd, limit: u64) -> u64 {
+    if length(&file, Path::new("")).is_err() {
+        return 0;
+    }
+    let mut piece = [const { MaybeUninit::<u8>::uninit() }; 32 << 10];
+    let mut total = 0;
+    while total < limit {
+        match rustix::io::read(&file, &mut piece) {
+            Ok((got, rest)) => {
+                total += got.len() as u64;
+                // Less than was asked for is the end.
+                if !rest.is_empty() {
+                    break;
+                }
+            }
+            Err(Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    total
 }
 
 /// Reads on until `buf` holds `size` bytes or the file has no more. `read` is one call of the system,
@@ -196,6 +254,42 @@ mod tests {
         assert_eq!(refused(dir.path()), "is a directory, not a regular file");
         assert_eq!(refused(Path::new("/dev/zero")), "is a device, not a regular file");
         assert_eq!(refused(&path("none")), "cannot read: no such file or directory");
+    }
+
+    /// Every size around what the buffer holds, in a buffer that grows meanwhile and in one that has.
+    #[test]
+    fn reading_until_it_ends_short_is_reading_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let mut buf = Vec::new();
+        for size in [0, 1, 16_383, 16_384, 16_385, 50_000, 49_999, 100_000, 100_001, 3] {
+            let bytes: Vec<u8> = (0..size).map(|k| (k * 7 / 3) as u8).collect();
+            fs::write(&path, &bytes).unwrap();
+            let mut read = |limit| read_short(open(&path).unwrap(), &path, limit, &mut buf);
+            assert_eq!(read((size as u64).saturating_sub(1)).is_ok(), size == 0);
+            read(size as u64).unwrap();
+            assert_eq!(buf, bytes);
+            read_short(open(&path).unwrap(), &path, 1 << 20, &mut Vec::new()).unwrap();
+        }
+        let device = File::open("/dev/zero").unwrap();
+        let refused = read_short(&device, Path::new("zero"), 1 << 20, &mut buf).unwrap_err();
+        assert_eq!(refused.to_string(), "zero: is a device, not a regular file");
+        assert!(
+            ends_short(File::open("/dev/shm").unwrap())
+                && !ends_short(File::open("/proc").unwrap())
+        );
+    }
+
+    #[test]
+    fn files_are_warmed_up_to_the_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, vec![7; 100_000]).unwrap();
+        let warmed = |limit| warm(open(&path).unwrap(), limit);
+        assert_eq!((warmed(u64::MAX), warmed(0)), (100_000, 0));
+        assert!((40_000..100_000).contains(&warmed(40_000)));
+        assert_eq!(warm(File::open(dir.path()).unwrap(), 1), 0);
+        assert_eq!(warm(File::open("/dev/zero").unwrap(), 1), 0);
     }
 
     #[test]

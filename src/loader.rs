@@ -8,9 +8,9 @@ use crate::device::Choice;
 use crate::device::cuda::Cuda;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::program::{OutputInfo, Program};
-use crate::executor::{Candidates, Executor, Faults, Pending, Setup};
-use crate::graph::spec::{ReaderKind, Spec};
-use crate::policy::{LastBatch, MaxBad, OnError};
+use crate::executor::{Cache, Candidates, Executor, Faults, Pending, Setup, Threads};
+use crate::graph::spec::{DecodeScale, ReaderKind, Spec};
+use crate::policy::{self, LastBatch, MaxBad, OnError};
 use crate::reader::sampler::{Place, Sampler, SamplerConfig};
 use crate::reader::tar::{Tar, is_packed};
 use crate::reader::{Reader, cifar10::Cifar10, file_list::FileList, folders::Folders};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use crate::device::cuda::ForeignStream;
-pub use crate::executor::{Batch, DeviceTensor, GpuStats};
+pub use crate::executor::{Batch, CacheStats, DeviceTensor, GpuStats};
 pub use identity::Identity;
 
 /// How to run a pipeline; none of it changes a sample's bytes, except `seed`.
@@ -30,6 +30,11 @@ pub struct Options {
     pub batch_size: usize,
     /// Worker threads; 0: one a core.
     pub threads: usize,
+    /// Keeps each of them on a core, in turn, in place of letting the system move it.
+    pub pin_threads: bool,
+    /// Further threads, that read files of the batches to come where the system has them not in memory;
+    /// elsewhere they rest. 0: none.
+    pub read_ahead: usize,
     /// Batches made ahead of the consumer.
     pub prefetch: usize,
     /// This process's place among `world`.
@@ -46,6 +51,10 @@ pub struct Options {
     pub on_error: Option<OnError>,
     /// Overrides how many of those the pipeline bears.
     pub max_bad: Option<MaxBad>,
+    /// Overrides what the pipeline keeps in memory from epoch to epoch.
+    pub cache: Option<policy::Cache>,
+    /// The most bytes that this may take; without it [`Loader::CACHE_SHARE`] says how many.
+    pub cache_budget: Option<u64>,
     /// Only the first so many samples of the list.
     pub limit: Option<u64>,
     /// Only these samples, in this order, unshuffled, each once; the last batch may be short.
@@ -76,6 +85,8 @@ impl Default for Options {
         Options {
             batch_size: 32,
             threads: 0,
+            pin_threads: false,
+            read_ahead: 16,
             prefetch: 4,
             rank: 0,
             world: 1,
@@ -84,6 +95,8 @@ impl Default for Options {
             last_batch: None,
             on_error: None,
             max_bad: None,
+            cache: None,
+            cache_budget: None,
             limit: None,
             ids: None,
             follow_links: false,
@@ -128,6 +141,11 @@ pub struct Loader {
 }
 
 impl Loader {
+    /// The part of the memory that is free when a loader is opened, for itself and the other shards of
+    /// its epochs together, that its cache takes where no budget is given: 1 / 4, so that a loader of
+    /// training samples, one of validation samples and what trains on them have room.
+    pub const CACHE_SHARE: u64 = 4;
+
     /// Opens the reader that `spec` names under `data` and compiles the plan.
     pub fn open(spec: &Spec, data: &Path, options: &Options) -> Result<Loader> {
         let max_bytes = options.limits.bytes;
@@ -176,8 +194,24 @@ impl Loader {
             candidates: Candidates { count: samples, ids: ids.clone() },
         };
         let bounds = (options.limits, faults);
+        let threads = Threads {
+            count: options.threads,
+            pinned: options.pin_threads,
+            ahead: options.read_ahead,
+        };
+        let cache = options.cache.unwrap_or(spec.reader.cache);
+        let budget = options.cache_budget.unwrap_or_else(|| {
+            Cache::free_memory() / Self::CACHE_SHARE / u64::from(options.world).max(1)
+        });
+        if cache == policy::Cache::Decoded && spec.decoder.scale == DecodeScale::Fast {
+            return Err(Error::spec(
+                "cache = \"decoded\" keeps whole images, and decoder.scale = \"fast\" decodes them \
+                 smaller each time: take one of the two",
+            ));
+        }
+        let cache = Cache::new(cache, listed, budget)?;
         let executor =
-            Executor::new(program, reader, bounds, options.threads, held, setup.as_ref())?;
+            Executor::new(program, reader, bounds, threads, held, setup.as_ref(), cache)?;
         Ok(Loader {
             executor,
             sampler,
@@ -289,6 +323,12 @@ impl Loader {
     /// Images that were decoded on the CPU since the loader was opened, by reason.
     pub fn cpu_decoded(&self) -> Vec<(Reason, u64)> {
         self.executor.cpu_decoded()
+    }
+
+    /// What is kept in memory from epoch to epoch, and how many samples came from it; `None` where
+    /// nothing is kept.
+    pub fn cache_stats(&self) -> Option<CacheStats> {
+        self.executor.cache_stats()
     }
 
     /// The seed of the sampler and of every draw.

@@ -1,4 +1,5 @@
-//! What a user chooses about the ends of epochs and about samples that cannot be made.
+//! What a user chooses about the ends of epochs, about samples that cannot be made, and about what is
+//! kept from epoch to epoch.
 
 use std::fmt;
 use std::str::FromStr;
@@ -106,6 +107,38 @@ impl FromStr for MaxBad {
     }
 }
 
+/// What is kept in memory from epoch to epoch. No choice changes a byte of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Cache {
+    /// Nothing: each epoch reads and decodes anew.
+    #[default]
+    None,
+    /// What was read: an epoch decodes it again.
+    Encoded,
+    /// Pixels as they were decoded.
+    Decoded,
+}
+
+impl Cache {
+    /// Every choice, by its name in files and flags.
+    pub const NAMES: [(&str, Cache); 3] =
+        [("none", Cache::None), ("encoded", Cache::Encoded), ("decoded", Cache::Decoded)];
+}
+
+impl fmt::Display for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMES[*self as usize].0)
+    }
+}
+
+impl FromStr for Cache {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
+        found.map(|(_, choice)| *choice).ok_or("expected none, encoded or decoded")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +146,9 @@ mod tests {
     #[test]
     fn words_and_numbers() {
         for (name, choice) in OnError::NAMES {
+            assert_eq!((name.parse(), choice.to_string()), (Ok(choice), name.to_string()));
+        }
+        for (name, choice) in Cache::NAMES {
             assert_eq!((name.parse(), choice.to_string()), (Ok(choice), name.to_string()));
         }
         for (text, most) in [("0", 0), ("100", 100), ("0.1", 1), ("0.0", 0), ("1.0", 3)] {

@@ -92,6 +92,8 @@ fn memory_and_open_files_stay_flat() {
             shuffle: Some(true),
             on_error: Some(on_error),
             max_bad: Some(MaxBad::Count(bad)),
+            // One of its threads may have a file open at any moment.
+            read_ahead: 0,
             ..Options::default()
         };
         Loader::open(&spec, dir.path(), &options).unwrap()

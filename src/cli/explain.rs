@@ -10,6 +10,7 @@ use forebay::graph::primitive::Extent;
 use forebay::graph::program::{FLAG_IMAGE, MAX_REGISTERS, Pass};
 use forebay::graph::spec::{DecodeScale, Placement, ReaderKind, Spec};
 use forebay::ops;
+use forebay::policy::Cache;
 use std::fmt::Write as _;
 use std::io::{Write as _, stdout};
 use std::str::FromStr;
@@ -76,7 +77,19 @@ fn head(name: &str, spec: &Spec) -> String {
         (DecodeScale::Exact, Placement::Mixed) if !spec.decoder.exact => "",
         (DecodeScale::Exact, _) => ", exact",
     };
-    format!("{name}, seed {}\nreads     {source}, {order}\ndecodes   {decoder}{scale}\n", spec.seed)
+    let seed = spec.seed;
+    let mut head =
+        format!("{name}, seed {seed}\nreads     {source}, {order}\ndecodes   {decoder}{scale}\n");
+    head += match spec.reader.cache {
+        Cache::None => "",
+        Cache::Encoded => {
+            "keeps     files in memory from epoch to epoch, as far as there is room\n"
+        }
+        Cache::Decoded => {
+            "keeps     decoded images in memory from epoch to epoch, as far as there is room\n"
+        }
+    };
+    head
 }
 
 /// Rows and columns of each image, where the decoded one has `size`; of a grown one, those before it

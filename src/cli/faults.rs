@@ -20,12 +20,13 @@ pub(crate) struct FaultArgs {
     pub(crate) quarantine: Option<PathBuf>,
 }
 
-/// What is to be known of the batches that a loader has delivered: bad samples, and pixels that are
-/// not the CPU's.
+/// What is to be known of the batches that a loader has delivered: bad samples, pixels that are not the
+/// CPU's, and what came from the cache.
 pub(crate) fn notes(loader: &Loader) -> impl Iterator<Item = String> {
     let bad = loader.bad_samples();
     let bad = (!bad.is_none()).then(|| bad.to_string());
     let log = loader.quarantine_failure();
     let log = log.map(|error| format!("the quarantine log ends early: {error}"));
-    [bad, log, loader.nvjpeg_note()].into_iter().flatten()
+    let cache = loader.cache_stats().map(|stats| stats.to_string());
+    [bad, log, loader.nvjpeg_note(), cache].into_iter().flatten()
 }

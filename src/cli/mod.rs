@@ -5,6 +5,7 @@
 
 mod baseline;
 mod bench;
+mod cache;
 mod calibrate;
 mod check;
 mod classes;
@@ -28,6 +29,7 @@ mod progress;
 mod sheet;
 mod status;
 mod train;
+mod waiting;
 mod words;
 
 use clap::{Parser, Subcommand};

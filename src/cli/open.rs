@@ -1,9 +1,11 @@
 //! The arguments that commands share, and opening what they name.
 
+use super::cache::CacheArgs;
 use super::classes::report_folders;
 use super::faults::{FaultArgs, notes};
 use super::limits::LimitArgs;
 use super::pipelines;
+use super::waiting::patiently;
 use anyhow::{Context, Result, bail};
 use clap::builder::NonEmptyStringValueParser;
 use forebay::device::Choice;
@@ -55,6 +57,12 @@ pub(crate) struct SourceArgs {
     /// Worker threads [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// Keep each of them on a core, in turn, in place of letting the system move it
+    #[arg(long)]
+    pin_threads: bool,
+    /// Further threads, that read files ahead where the system has them not in memory [default: 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
+    read_ahead: Option<u16>,
     /// Let symbolic links lead out of the data directory
     #[arg(long)]
     follow_links: bool,
@@ -62,6 +70,8 @@ pub(crate) struct SourceArgs {
     limits: LimitArgs,
     #[command(flatten)]
     faults: FaultArgs,
+    #[command(flatten)]
+    cache: CacheArgs,
 }
 
 impl SourceArgs {
@@ -77,23 +87,28 @@ impl SourceArgs {
 
     /// Options of one process over the whole list, in batches of `batch_size`.
     pub(crate) fn options(&self, batch_size: usize) -> Options {
+        let default = Options::default();
         Options {
             batch_size,
             threads: self.threads(),
+            pin_threads: self.pin_threads,
+            read_ahead: self.read_ahead.map_or(default.read_ahead, usize::from),
             seed: self.seed,
             follow_links: self.follow_links,
             on_error: self.faults.on_error,
             max_bad: self.faults.max_bad,
+            cache: self.cache.cache,
+            cache_budget: self.cache.cache_budget,
             limits: self.limits.limits(),
-            ..Options::default()
+            ..default
         }
     }
 
     /// Opens `spec` over the data directory.
     pub(crate) fn open(&self, spec: &Spec, options: &Options) -> Result<Loader> {
         let roots = roots(self.data(), &spec.reader.kind)?;
-        let mut loader = Loader::open(spec, &roots[0], options)
-            .map_err(|e| e.in_pipeline(self.pipeline.name()))?;
+        let opened = patiently(&roots[0], || Loader::open(spec, &roots[0], options));
+        let mut loader = opened.map_err(|e| e.in_pipeline(self.pipeline.name()))?;
         if let Some(path) = &self.faults.quarantine {
             loader.quarantine(path).context("--quarantine")?;
         }
@@ -105,8 +120,8 @@ impl SourceArgs {
     }
 }
 
-/// Tells what is to be known of the batches that were delivered: bad samples, and pixels that are not
-/// the CPU's.
+/// Tells what is to be known of the batches that were delivered: bad samples, pixels that are not the
+/// CPU's, and what came from the cache.
 pub(crate) fn report(loader: &Loader) {
     for note in notes(loader) {
         eprintln!("forebay: note: {note}");

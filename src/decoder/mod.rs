@@ -64,6 +64,21 @@ impl Pixels {
         Ok(&mut self.buffer[Self::OFFSET..Self::OFFSET + len])
     }
 
+    /// The same image in memory of its own, which is no more than it needs.
+    ///
+    /// # Errors
+    /// As [`Pixels::reset`].
+    pub fn try_clone(&self) -> Result<Pixels> {
+        let mut clone = Pixels::new();
+        clone.reset(self.width, self.height)?.copy_from_slice(self.bytes());
+        Ok(clone)
+    }
+
+    /// Bytes of memory that a clone takes.
+    pub fn memory(&self) -> usize {
+        (Self::OFFSET + self.bytes().len() + Self::TAIL).next_multiple_of(64)
+    }
+
     /// Columns.
     pub fn width(&self) -> u32 {
         self.width

@@ -5,6 +5,7 @@
 //! The rules are kept by the types here, so that the rest of the executor is safe code.
 #![allow(unsafe_code)]
 
+use super::OwnLines;
 use super::gpu::{Engine, Stage};
 use super::ring::{Lease, Size};
 use crate::error::{Error, ErrorKind, Result};
@@ -20,9 +21,9 @@ pub(super) struct Fill {
     room: OnceLock<Result<Room>>,
     seats: usize,
     /// The next seat to claim; at `seats` or past it there is none.
-    next: AtomicUsize,
+    next: OwnLines<AtomicUsize>,
     /// Seats that were retired.
-    retired: AtomicUsize,
+    retired: OwnLines<AtomicUsize>,
 }
 
 /// The slot's memory, laid out for this batch.
@@ -63,28 +64,33 @@ impl Fill {
             lease: UnsafeCell::new(Some(lease)),
             room: OnceLock::new(),
             seats,
-            next: AtomicUsize::new(0),
-            retired: AtomicUsize::new(0),
+            next: OwnLines::default(),
+            retired: OwnLines::default(),
         }
     }
 
     /// The next seat, in rising order; `None` when all are claimed.
     pub(super) fn claim(&self) -> Option<Seat<'_>> {
         // Relaxed: the number itself is the claim, and nothing was written that it must publish.
-        let index = self.next.fetch_add(1, Ordering::Relaxed);
+        let index = self.next.0.fetch_add(1, Ordering::Relaxed);
         (index < self.seats).then_some(Seat { fill: self, index })
+    }
+
+    /// Seats that were claimed, or given up.
+    pub(super) fn begun(&self) -> usize {
+        self.next.0.load(Ordering::Relaxed).min(self.seats)
     }
 
     /// Retires every seat not yet claimed, all at once. Returns the slot when that leaves none.
     pub(super) fn close(&self) -> Option<Lease> {
-        let first = self.next.swap(self.seats, Ordering::Relaxed);
+        let first = self.next.0.swap(self.seats, Ordering::Relaxed);
         self.retire(self.seats.saturating_sub(first))
     }
 
     fn retire(&self, count: usize) -> Option<Lease> {
         // AcqRel: whoever retires the last seat sees what every other thread wrote into its own.
         let last =
-            count > 0 && self.retired.fetch_add(count, Ordering::AcqRel) + count == self.seats;
+            count > 0 && self.retired.0.fetch_add(count, Ordering::AcqRel) + count == self.seats;
         // SAFETY: each seat is retired once, so `last` is true once, and then no Seat is left that
         // could read `room` or run its initialiser.
         if last { unsafe { (*self.lease.get()).take() } } else { None }

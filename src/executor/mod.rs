@@ -3,11 +3,14 @@
 //!
 //! `README.md` beside this file says who owns a slot when.
 
+mod ahead;
 mod batch;
+mod cache;
 mod fill;
 mod gpu;
 mod job;
 mod ledger;
+mod memory;
 mod pool;
 pub mod program;
 mod ring;
@@ -15,7 +18,9 @@ mod window;
 mod worker;
 
 pub use batch::{Batch, DeviceTensor};
+pub use cache::{Cache, CacheStats};
 pub use gpu::{GpuStats, Setup};
+pub use pool::Threads;
 
 use crate::decoder::{Limits, Reason};
 use crate::device::cuda::Cuda;
@@ -25,6 +30,7 @@ use crate::reader::Reader;
 use crate::reader::sampler::Place;
 use crate::rng;
 use crate::stats::{BadSamples, Counters, Stats};
+use ahead::Ahead;
 use gpu::{DeviceThread, Submit};
 use job::{Job, Order};
 use ledger::Ledger;
@@ -40,7 +46,9 @@ use worker::Worker;
 
 /// A program bound to a reader and to threads.
 pub struct Executor {
-    // Dropped first: its threads use the rest, and queue what the next thread does.
+    // Dropped first: it holds on to batches.
+    ahead: Option<Ahead>,
+    // Dropped next: its threads use the rest, and queue what the next thread does.
     pool: Pool,
     device: Option<DeviceThread>,
     shared: Arc<Shared>,
@@ -55,6 +63,8 @@ struct Shared {
     on_error: OnError,
     candidates: Candidates,
     ledger: Mutex<Ledger>,
+    /// Samples that need no reading any more.
+    cache: Option<Cache>,
     /// The most bytes that the outputs of one batch may take.
     memory: usize,
     /// One a thread, which alone locks it; on a GPU the last is the device thread's.
@@ -99,6 +109,10 @@ struct Tally {
     stages: Counters,
     /// Images decoded on the CPU, by [`Reason`].
     reasons: [AtomicU64; Reason::COUNT],
+    /// Samples found in the cache.
+    hits: AtomicU64,
+    /// Samples read since they were not.
+    misses: AtomicU64,
 }
 
 /// Cache lines of its own (two, since processors fetch them in pairs).
@@ -107,18 +121,22 @@ struct Tally {
 struct OwnLines<T>(T);
 
 impl Executor {
-    /// Starts `threads` threads (0: one a core) that run `program` over the samples of `reader`.
+    /// Starts `threads` that run `program` over the samples of `reader`.
     /// `held` is the number of batches that exist at once when all goes as planned; more are made
     /// when they are asked for, and counted in [`Stats::grown_slots`]. `setup` names the GPU that
-    /// runs the program; without one the threads do.
+    /// runs the program; without one the threads do. What was read or decoded stays in `cache`.
     pub fn new(
         program: Program,
         reader: Arc<dyn Reader>,
         (limits, faults): (Limits, Faults),
-        threads: usize,
+        threads: Threads,
         held: usize,
         setup: Option<&Setup>,
+        cache: Option<Cache>,
     ) -> Result<Self> {
+        let ahead =
+            (threads.ahead > 0 && reader.warm().is_some()).then(|| Ahead::new(threads.ahead));
+        let ahead = ahead.transpose()?;
         let pool = Pool::new(threads)?;
         let ring = Ring::new(program.outputs(), held);
         let threads = 0..pool.threads() + usize::from(setup.is_some());
@@ -132,19 +150,21 @@ impl Executor {
             on_error: faults.on_error,
             ledger: Mutex::new(Ledger::new(faults.most)),
             candidates: faults.candidates,
-            memory: machine_memory().min(gpu_memory) / held.max(1),
+            cache,
+            memory: memory::whole().min(gpu_memory) / held.max(1),
             workers: threads.clone().map(|_| Mutex::default()).collect(),
             counters: threads.map(|_| OwnLines::default()).collect(),
             consumer: Counters::default(),
             submit: device.as_ref().map(DeviceThread::submit),
         });
-        Ok(Executor { pool, device, shared, ring })
+        Ok(Executor { ahead, pool, device, shared, ring })
     }
 
     /// Starts the batch of `places`, at least one. Returns at once.
     pub fn start(&self, seed: u64, epoch: u32, places: Vec<Place>) -> Pending {
         // More tasks than samples would find nothing to do.
         let tasks = self.pool.threads().min(places.len());
+        let samples = places.len();
         let lease = self.ring.take();
         let on_error = self.shared.on_error;
         let order = Order { seed, epoch, places, on_error, known: Vec::new() };
@@ -152,6 +172,9 @@ impl Executor {
         for _ in 0..tasks {
             let job = job.clone();
             self.pool.spawn(move |thread| job.work(thread));
+        }
+        if let Some(ahead) = &self.ahead {
+            ahead.offer(&job, samples);
         }
         Pending(job)
     }
@@ -230,11 +253,20 @@ impl Executor {
 
     /// Images that were decoded on the CPU so far, by reason; those that occurred.
     pub fn cpu_decoded(&self) -> Vec<(Reason, u64)> {
-        let count = |reason: Reason| {
-            self.shared.counters.iter().map(|c| c.0.reasons[reason as usize].load(Relaxed)).sum()
-        };
+        let count = |reason: Reason| self.sum(|tally| &tally.reasons[reason as usize]);
         let counts = Reason::ALL.iter().map(|&reason| (reason, count(reason)));
         counts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// What the cache holds and has done, where there is one.
+    pub fn cache_stats(&self) -> Option<CacheStats> {
+        let cache = self.shared.cache.as_ref()?;
+        Some(cache.stats(self.sum(|tally| &tally.hits), self.sum(|tally| &tally.misses)))
+    }
+
+    /// What all threads have counted together.
+    fn sum(&self, count: impl Fn(&Tally) -> &AtomicU64) -> u64 {
+        self.shared.counters.iter().map(|tally| count(&tally.0).load(Relaxed)).sum()
     }
 }
 
@@ -328,17 +360,6 @@ impl Shared {
     }
 }
 
-/// Bytes of memory that the machine has, or less where the process's control group is given less.
-fn machine_memory() -> usize {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|t| t.trim().trim_end_matches("kB").trim().parse::<usize>().ok());
-    let machine = kib.map_or(8 << 30, |kib| kib.saturating_mul(1024));
-    // In a container the group's own files are at the root. Without a limit the file says "max".
-    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
-    group.trim().parse().map_or(machine, |limit| machine.min(limit))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -387,7 +408,8 @@ mod tests {
         let candidates = Candidates { count: u64::MAX, ids: None };
         let faults = Faults { on_error: OnError::Fail, most: 0, candidates };
         let bounds = (Limits::default(), faults);
-        Executor::new(program, Arc::new(Gray), bounds, threads, held, None).unwrap()
+        let threads = Threads { count: threads, pinned: false, ahead: 0 };
+        Executor::new(program, Arc::new(Gray), bounds, threads, held, None, None).unwrap()
     }
 
     fn places(batch: u64) -> Vec<Place> {

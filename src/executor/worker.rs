@@ -1,14 +1,14 @@
 //! One sample, from its file to its place in the batch, on one thread.
 
-use super::Shared;
+use super::cache::Cache;
 use super::fill::Seat;
 use super::gpu::Source;
 use super::program::Scratch;
 use super::ring::Size;
+use super::{Shared, Tally};
 use crate::decoder::{Decoder, Frame, Info, Pixels, Reason, Route, route};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Content;
-use crate::stats::Counters;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -17,11 +17,26 @@ use std::time::Instant;
 /// our own (libjpeg takes and frees a pool for each image).
 #[derive(Default)]
 pub(super) struct Worker {
+    input: Input,
+    scratch: Scratch,
+}
+
+/// The part that brings a sample's image.
+#[derive(Default)]
+struct Input {
     /// Made at the first encoded image: sources of raw pixels need none.
     decoder: Option<Decoder>,
     file: Vec<u8>,
     pixels: Pixels,
-    scratch: Scratch,
+}
+
+/// A sample's image before any step.
+enum Image<'a> {
+    Pixels(&'a Pixels),
+    /// What the sample reads of it, which it is resolved for.
+    Window(&'a Pixels),
+    /// A file for nvJPEG.
+    Encoded(&'a [u8], Frame),
 }
 
 /// What a sample's bytes depend on.
@@ -61,44 +76,23 @@ impl Worker {
         let engine = shared.submit.as_ref().map(|submit| &submit.engine);
         let mut lap = Lap(Instant::now());
 
-        let content = shared.reader.read(key.id, &mut self.file)?;
-        lap.end(&counters.read_ns);
-
-        let mut frame: Option<Frame> = None;
-        let mut info = Info::default();
-        let mut resolved = false;
-        match content {
-            Content::Encoded => {
-                let way = engine
-                    .map_or(Route::Cpu(Reason::NoGpu), |engine| route(&self.file, engine.rule()));
-                match way {
-                    Route::Nvjpeg(found) => frame = Some(found),
-                    Route::Cpu(reason) => {
-                        tally.reasons[reason as usize].fetch_add(1, Relaxed);
-                        // A GPU resolves for itself, over the whole image.
-                        resolved = engine.is_none();
-                        info = self.decode(shared, resolved.then_some(key), counters)?;
-                    }
-                }
-            }
-            Content::Planar { height, width } => {
-                interleave(&self.file, height, width, &mut self.pixels)?;
-            }
+        let Worker { input, scratch } = self;
+        let (image, info) = input.bring(shared, scratch, tally, &mut lap, key)?;
+        if !info.warnings.is_empty() {
+            counters.warnings.fetch_add(info.warnings.len() as u64, Relaxed);
         }
-        lap.end(&counters.decode_ns);
-
-        let (width, height) = match &frame {
-            Some(frame) => frame.upright_size(),
-            None => (self.pixels.width(), self.pixels.height()),
+        let (width, height) = match &image {
+            Image::Pixels(pixels) | Image::Window(pixels) => (pixels.width(), pixels.height()),
+            Image::Encoded(_, frame) => frame.upright_size(),
         };
         let program = &shared.program;
         // A GPU resolves for itself: the host needs the sizes alone, to lay out memory.
-        let known = || engine.is_some() && program.knows_sizes(&self.scratch, width, height);
-        if !resolved && !known() {
-            program.resolve(&mut self.scratch, key.seed, key.epoch, key.id, width, height)?;
+        let known = engine.is_some() && program.knows_sizes(scratch, width, height);
+        if !known && !matches!(image, Image::Window(_)) {
+            program.resolve(scratch, key.seed, key.epoch, key.id, width, height)?;
         }
         for (image, cell) in sizes.iter().enumerate() {
-            let (height, width) = program.image_size(&self.scratch, image);
+            let (height, width) = program.image_size(scratch, image);
             cell.store(Size { height, width }.pack(), Relaxed);
         }
         let outputs = program.plan().outputs();
@@ -112,16 +106,21 @@ impl Worker {
             Ok(false) => return Ok(Fit::OtherSize),
             Err(error) => return Ok(Fit::NoRoom(error)),
         }
-        match source {
-            None => program.run(&mut self.scratch, &self.pixels, seat.lend().slices())?,
-            Some(source) => {
+        match (source, image) {
+            (None, Image::Pixels(pixels) | Image::Window(pixels)) => {
+                program.run(scratch, pixels, seat.lend().slices())?;
+            }
+            (None, Image::Encoded(..)) => unreachable!("only a GPU gets images to decode"),
+            (Some(source), image) => {
                 let stage = seat.stage();
                 if let Err(error) = shared.check_staging(stage) {
                     return Ok(Fit::NoRoom(error));
                 }
-                let staged = match frame {
-                    Some(frame) => Source::Encoded(stage.encoded.put(&self.file), frame),
-                    None => Source::Pixels(stage.pixels.put(self.pixels.bytes())),
+                let staged = match image {
+                    Image::Encoded(file, frame) => Source::Encoded(stage.encoded.put(file), frame),
+                    Image::Pixels(pixels) | Image::Window(pixels) => {
+                        Source::Pixels(stage.pixels.put(pixels.bytes()))
+                    }
                 };
                 source.set(staged).expect("a sample is made once");
             }
@@ -130,27 +129,85 @@ impl Worker {
         counters.samples.fetch_add(1, Relaxed);
         Ok(Fit::Filled(info))
     }
+}
 
-    /// Decodes the file; for the sample of `key`, what it reads of it, which it is resolved for.
-    fn decode(&mut self, shared: &Shared, key: Option<Key>, counters: &Counters) -> Result<Info> {
-        let Worker { decoder, file, pixels, scratch } = self;
-        let decoder = decoder.get_or_insert_with(|| Decoder::new(shared.limits));
-        let program = &shared.program;
-        let info = match key {
-            None => decoder.decode(file, pixels)?,
-            Some(Key { seed, epoch, id }) => decoder.decode_region(
-                file,
-                |width, height, scales| {
-                    program.resolve(scratch, seed, epoch, id, width, height)?;
-                    Ok(program.narrow(scratch, scales))
-                },
-                pixels,
-            )?,
-        };
-        if !info.warnings.is_empty() {
-            counters.warnings.fetch_add(info.warnings.len() as u64, Relaxed);
+impl Input {
+    /// The image of the sample of `key`, from the cache or from its file, and what its decoder had to
+    /// say. What a sample reads of its file is decoded alone, unless the image is kept or a GPU, which
+    /// resolves for itself, gets it.
+    ///
+    /// A sample that is kept costs no look at the clock: what it takes to find it is less.
+    fn bring<'a>(
+        &'a mut self,
+        shared: &'a Shared,
+        scratch: &mut Scratch,
+        tally: &Tally,
+        lap: &mut Lap,
+        key: Key,
+    ) -> Result<(Image<'a>, Info)> {
+        let Input { decoder, file, pixels } = self;
+        let Key { seed, epoch, id } = key;
+        let cache = shared.cache.as_ref();
+        if let Some(kept) = cache.and_then(|cache| cache.decoded(id)) {
+            tally.hits.fetch_add(1, Relaxed);
+            return Ok((Image::Pixels(&kept.pixels), kept.info()));
         }
-        Ok(info)
+        let (bytes, content): (&[u8], _) = match cache.and_then(|cache| cache.encoded(id)) {
+            Some(kept) => {
+                tally.hits.fetch_add(1, Relaxed);
+                (&kept.bytes, kept.content)
+            }
+            None => {
+                let content = shared.reader.read(id, file)?;
+                if let Some(cache) = cache {
+                    tally.misses.fetch_add(1, Relaxed);
+                    cache.keep_encoded(id, file, content);
+                }
+                (file, content)
+            }
+        };
+        lap.end(&tally.stages.read_ns);
+
+        let mut info = Info::default();
+        match content {
+            Content::Encoded => {
+                let engine = shared.submit.as_ref().map(|submit| &submit.engine);
+                match engine.map_or(Route::Cpu(Reason::NoGpu), |engine| route(bytes, engine.rule()))
+                {
+                    Route::Nvjpeg(frame) => {
+                        lap.end(&tally.stages.decode_ns);
+                        return Ok((Image::Encoded(bytes, frame), info));
+                    }
+                    Route::Cpu(reason) => {
+                        tally.reasons[reason as usize].fetch_add(1, Relaxed);
+                        let decoder = decoder.get_or_insert_with(|| Decoder::new(shared.limits));
+                        let on_gpu = engine.is_some();
+                        let whole = on_gpu || cache.is_some_and(Cache::keeps_decoded);
+                        match whole.then(|| decoder.decode(bytes, pixels)) {
+                            Some(Ok(found)) => info = found,
+                            Some(Err(error)) if on_gpu => return Err(error),
+                            // Damage that a sample does not read is no fault of it, cache or not.
+                            Some(Err(_)) | None => {
+                                let program = &shared.program;
+                                let window = |width, height, scales| {
+                                    program.resolve(scratch, seed, epoch, id, width, height)?;
+                                    Ok(program.narrow(scratch, scales))
+                                };
+                                let info = decoder.decode_region(bytes, window, pixels)?;
+                                lap.end(&tally.stages.decode_ns);
+                                return Ok((Image::Window(pixels), info));
+                            }
+                        }
+                    }
+                }
+            }
+            Content::Planar { height, width } => interleave(bytes, height, width, pixels)?,
+        }
+        if let Some(cache) = cache {
+            cache.keep_decoded(id, pixels, &info);
+        }
+        lap.end(&tally.stages.decode_ns);
+        Ok((Image::Pixels(pixels), info))
     }
 }
 

@@ -5,7 +5,7 @@ use super::expr::{Expr, is_name};
 use super::nearest::quote;
 use super::number::{Shortest, widen};
 use crate::error::{Error, Result};
-use crate::policy::{LastBatch, MaxBad, OnError};
+use crate::policy::{Cache, LastBatch, MaxBad, OnError};
 use crate::tensor::{DType, Layout};
 
 /// A whole pipeline.
@@ -38,6 +38,8 @@ pub struct ReaderSpec {
     pub on_error: OnError,
     /// How many of those are borne.
     pub max_bad: MaxBad,
+    /// What is kept in memory from epoch to epoch.
+    pub cache: Cache,
 }
 
 /// Where samples come from.
@@ -227,6 +229,7 @@ impl Default for ReaderSpec {
             last_batch: LastBatch::default(),
             on_error: OnError::default(),
             max_bad: MaxBad::default(),
+            cache: Cache::default(),
         }
     }
 }

@@ -6,7 +6,7 @@
 //! cannot, links are refused altogether, one component at a time.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::file::{AT_ONCE, length, read_all};
+use crate::file::{self, AT_ONCE};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, OsStr};
@@ -18,6 +18,8 @@ use std::path::Path;
 pub(crate) struct Root {
     fd: OwnedFd,
     links: Links,
+    /// Whether files on the root's own file system are read until a read ends short.
+    short: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,7 +48,8 @@ impl Root {
         } else {
             Links::Refuse
         };
-        Ok(Root { fd, links })
+        let short = links == Links::Beneath && file::ends_short(&fd);
+        Ok(Root { fd, links, short })
     }
 
     /// Reads the whole regular file `name` into `buf`, replacing what it held.
@@ -54,14 +57,29 @@ impl Root {
     /// Errors carry `name` as their path: no such file, not a regular file, outside the root,
     /// longer than `limit` bytes.
     pub(crate) fn read(&self, name: &CStr, limit: u64, buf: &mut Vec<u8>) -> Result<()> {
-        read_all(self.open_at(name, AT_ONCE)?, as_path(name), limit, buf)
+        let path = as_path(name);
+        if self.short {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC | AT_ONCE;
+            let here = BENEATH.union(ResolveFlags::NO_XDEV);
+            if let Ok(file) = rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), here) {
+                return file::read_short(file, path, limit, buf);
+            }
+            // On another file system, or there is something to tell.
+        }
+        file::read_all(self.open_at(name, AT_ONCE)?, path, limit, buf)
+    }
+
+    /// Has the system read the regular file `name`, which stays in its memory; how many bytes, of at
+    /// most `limit`. What is wrong with it is not told.
+    pub(crate) fn warm(&self, name: &CStr, limit: u64) -> u64 {
+        self.open_at(name, AT_ONCE).map_or(0, |file| file::warm(&file, limit))
     }
 
     /// Opens the regular file `name`; its size in bytes comes with it. Errors as those of
     /// [`Root::read`].
     pub(crate) fn file(&self, name: &CStr) -> Result<(OwnedFd, u64)> {
         let fd = self.open_at(name, AT_ONCE)?;
-        let bytes = length(&fd, as_path(name))?;
+        let bytes = file::length(&fd, as_path(name))?;
         Ok((fd, bytes))
     }
 
@@ -157,9 +175,9 @@ mod tests {
     fn stays_inside() {
         let dir = tree();
         let mut root = Root::open(&dir.path().join("data"), false).unwrap();
-        let kernel = root.links;
+        let (kernel, short) = (root.links, root.short);
         for links in [kernel, Links::Refuse] {
-            root.links = links;
+            (root.links, root.short) = (links, short && links == kernel);
             assert_eq!(read(&root, c"sub/a").unwrap(), b"inside");
             assert_eq!(read(&root, c"./sub//a").unwrap(), b"inside");
             for name in [c"out", c"up/secret", c"absolute", c"../secret", c"sub/../../secret"] {
@@ -167,12 +185,12 @@ mod tests {
             }
             read(&root, &std::ffi::CString::new("/etc/passwd").unwrap()).unwrap_err();
         }
-        root.links = kernel;
+        (root.links, root.short) = (kernel, short);
         if kernel == Links::Beneath {
             assert_eq!(read(&root, c"within").unwrap(), b"inside");
             assert!(read(&root, c"out").unwrap_err().message().contains("--follow-links"));
         }
-        root.links = Links::Follow;
+        (root.links, root.short) = (Links::Follow, false);
         assert_eq!(read(&root, c"out").unwrap(), b"secret");
     }
 
@@ -180,8 +198,9 @@ mod tests {
     fn refuses_what_is_no_file() {
         let dir = tree();
         let mut root = Root::open(&dir.path().join("data"), false).unwrap();
-        for links in [root.links, Links::Refuse, Links::Follow] {
-            root.links = links;
+        let whole = [(root.links, root.short), (root.links, false)];
+        for how in whole.into_iter().chain([(Links::Refuse, false), (Links::Follow, false)]) {
+            (root.links, root.short) = how;
             let message = |name| read(&root, name).unwrap_err().message().to_string();
             assert_eq!(message(c"sub"), "is a directory, not a regular file");
             assert_eq!(message(c"fifo"), "is a FIFO, not a regular file");

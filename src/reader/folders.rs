@@ -2,7 +2,7 @@
 
 use super::beneath::{Root, as_path};
 use super::file_list::under;
-use super::{Content, DEFAULT_LIMIT, Reader, advise};
+use super::{Content, DEFAULT_LIMIT, Reader, Warm, advise};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::FileType;
 use std::ffi::{CStr, CString};
@@ -156,5 +156,15 @@ impl Reader for Folders {
             Ok(()) => Ok(Content::Encoded),
             Err(e) => Err(self.locate(id, advise(e))),
         }
+    }
+
+    fn warm(&self) -> Option<&dyn Warm> {
+        Some(self)
+    }
+}
+
+impl Warm for Folders {
+    fn fetch(&self, id: u64) -> u64 {
+        self.root.warm(self.name(id), self.limit)
     }
 }

@@ -4,6 +4,7 @@ mod beneath;
 pub mod cifar10;
 pub mod file_list;
 pub mod folders;
+mod lines;
 mod map;
 pub mod permutation;
 pub mod sampler;
@@ -96,4 +97,17 @@ pub trait Reader: Send + Sync {
 
     /// Reads sample `id` into `buf`, replacing what it held. Errors name the file.
     fn read(&self, id: u64, buf: &mut Vec<u8>) -> Result<Content>;
+
+    /// How to have the system get samples from their disk before they are read; `None` where they lie
+    /// in memory, or as good as that.
+    fn warm(&self) -> Option<&dyn Warm> {
+        None
+    }
+}
+
+/// A source whose samples lie where to get them may take long.
+pub trait Warm {
+    /// Gets sample `id` into the system's memory, as [`Reader::read`] would, and leaves it there; how
+    /// many bytes that was. What is wrong with a sample is for the reader to tell.
+    fn fetch(&self, id: u64) -> u64;
 }

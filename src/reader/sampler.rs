@@ -356,6 +356,16 @@ mod tests {
         assert_ne!(dropped(0), dropped(1));
     }
 
+    /// An order is computed and not held, however long it is.
+    #[test]
+    fn epochs_take_the_same_memory() {
+        assert!(size_of::<Sampler>() <= 64 && size_of::<Permutation>() <= 272);
+        let config = SamplerConfig { samples: 1 << 48, ..config(1, 5, 1, LastBatch::Drop) };
+        let mut out = Vec::new();
+        at_rank(config, 0).batch(7, 1 << 40, &mut out);
+        assert!(out.len() == 5 && out.capacity() < 50 && out.iter().all(|p| p.id < 1 << 48));
+    }
+
     #[test]
     fn wrong_numbers_are_refused() {
         let good = config(10, 2, 2, LastBatch::Partial);

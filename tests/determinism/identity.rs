@@ -5,7 +5,7 @@ use forebay::device::Choice;
 use forebay::graph::file;
 use forebay::graph::spec::ReaderKind;
 use forebay::loader::{Identity, Loader, Options};
-use forebay::policy::LastBatch;
+use forebay::policy::{Cache, LastBatch};
 use forebay::reader::Reader;
 use forebay::reader::file_list::FileList;
 use forebay::reader::folders::Folders;
@@ -29,6 +29,7 @@ fn what_runs_an_epoch_is_no_part_of_it() {
         Options { threads: 4, ..plain() },
         Options { prefetch: 0, ..plain() },
         Options { rank: 2, world: 3, ..plain() },
+        Options { cache: Some(Cache::Decoded), read_ahead: 0, ..plain() },
         Options { seed: Some(42), limit: Some(99), shuffle: Some(true), ..plain() },
     ] {
         assert_eq!(open(&options).identity(), identity, "{options:?}");
@@ -38,6 +39,7 @@ fn what_runs_an_epoch_is_no_part_of_it() {
     assert_eq!(of(&format!("# A comment.\n{}", include_str!("pipeline.toml"))), identity);
     let mut folders = spec();
     folders.reader.kind = ReaderKind::Folders;
+    folders.reader.cache = Cache::Encoded;
     assert_eq!(of(&file::print(&folders)), identity);
     // And the same the next day: checkpoints keep it.
     let known = Identity {

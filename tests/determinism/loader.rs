@@ -3,6 +3,7 @@
 use crate::reference::{EPOCHS, Reference, SAMPLES, open};
 use forebay::device::Choice;
 use forebay::loader::{Loader, Options, Position};
+use forebay::policy::Cache;
 
 /// Runs the epoch of `reference` on every shard of `options.world`, and compares every byte.
 pub(crate) fn whole_epoch(references: &[Reference], options: &Options) {
@@ -44,6 +45,30 @@ fn every_way_to_run_an_epoch() {
         }
     }
     println!("{runs} runs of {} epochs gave the same bytes", references.len());
+}
+
+/// What an epoch left in a cache gives the next ones the same bytes, whatever found room in it.
+#[test]
+fn every_cache() {
+    let references = [EPOCHS[0], EPOCHS[1], EPOCHS[0]].map(Reference::new);
+    for cache in [Cache::Encoded, Cache::Decoded] {
+        for budget in [0, 12_000, 1 << 20] {
+            for (threads, batch_size, world) in [(1, 1, 1), (2, 5, 1), (4, 8, 1), (3, 4, 3)] {
+                whole_epoch(
+                    &references,
+                    &Options {
+                        cache: Some(cache),
+                        cache_budget: Some(budget),
+                        threads,
+                        batch_size,
+                        world,
+                        device: Choice::Cpu,
+                        ..Options::default()
+                    },
+                );
+            }
+        }
+    }
 }
 
 /// What the shards deliver step by step when they take the epoch up at `position`: the samples of

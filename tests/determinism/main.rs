@@ -5,6 +5,7 @@
 //! |---|---|
 //! | threads 1-8, batch sizes, prefetch depths, shards 1-5, all with all | `loader::every_way_to_run_an_epoch` |
 //! | where an epoch is taken up, by how many shards, in which batches | `loader::every_way_to_resume_an_epoch` |
+//! | what is kept in memory from epoch to epoch | `loader::every_cache` |
 //! | x86-64-v2, v3, v4; the kernels' GPU entries on the host | `machines::instruction_sets_and_grids` |
 //! | a GPU; the driver in software | `a_gpu` of `machines` and `golden`, `machines::the_software_driver` |
 //! | the compiled PTX | `machines::compiled_ptx` |

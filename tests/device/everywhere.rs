@@ -8,7 +8,7 @@ use forebay::graph::plan::Plan;
 use forebay::graph::spec::{Arg, Condition, Dist, Spec};
 use forebay::loader::{Deliver, Loader, Options};
 use forebay::ops;
-use forebay::policy::{LastBatch, MaxBad, OnError};
+use forebay::policy::{Cache, LastBatch, MaxBad, OnError};
 use forebay::tensor::{DType, Layout};
 use forebay::{Error, ErrorKind};
 use proptest::strategy::{Strategy, ValueTree};
@@ -191,11 +191,18 @@ fn epochs_and_resume(device: Device) {
     let samples = planar(23, 6, 6);
     let mut spec = course();
     spec.reader.shuffle = true;
-    let open = |device| open(device, Deliver::Host, &spec, &samples, &options(4)).unwrap();
-    let (mut cpu, mut other) = (open(CPU), open(device));
+    let open = |device, cache| {
+        let options = Options { cache: Some(cache), ..options(4) };
+        open(device, Deliver::Host, &spec, &samples, &options).unwrap()
+    };
+    let (mut cpu, mut other) = (open(CPU, Cache::None), open(device, Cache::None));
+    let mut caching = [Cache::Encoded, Cache::Decoded].map(|cache| open(device, cache));
     for number in [0, 1, 7] {
-        assert!(epoch(&mut other, number).unwrap() == epoch(&mut cpu, number).unwrap());
+        let expected = epoch(&mut cpu, number).unwrap();
+        assert!(epoch(&mut other, number).unwrap() == expected);
+        assert!(caching.iter_mut().all(|it| epoch(it, number).unwrap() == expected));
     }
+    assert!(caching.iter().all(|it| it.cache_stats().unwrap().hits == 46));
     let rest = |loader: &mut Loader| -> Vec<Read> {
         loader.epoch_from(2, 3).map(|batch| read(&batch.unwrap())).collect()
     };

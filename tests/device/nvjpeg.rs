@@ -13,7 +13,7 @@ use forebay::decoder::Reason;
 use forebay::device::Choice;
 use forebay::graph::spec::{Placement, Spec};
 use forebay::loader::{Deliver, GpuStats, Options};
-use forebay::policy::{MaxBad, OnError};
+use forebay::policy::{Cache, MaxBad, OnError};
 use forebay::tensor::DType;
 use turbojpeg::{Compressor, Image, PixelFormat, Subsamp};
 
@@ -138,6 +138,16 @@ fn gets_what_it_should(device: Device) {
     let mut on_cpu = loader.cpu_decoded();
     on_cpu.sort_by_key(|(reason, _)| reason.index());
     assert_eq!(on_cpu, [(Reason::Small, 1), (Reason::Subsampling, 1)]);
+
+    // What is kept: files for either decoder, or pixels of those images that the CPU decodes.
+    for (cache, kept) in [(Cache::Encoded, for_gpu + 2), (Cache::Decoded, 2)] {
+        let options = Options { cache: Some(cache), ..options(4) };
+        let mut loader = open(device, Deliver::Host, &spec, &samples, &options).unwrap();
+        for _ in 0..2 {
+            assert_close(device, &epoch(&mut loader, 0).unwrap(), &expected, "of a cache");
+        }
+        assert_eq!(loader.cache_stats().unwrap().hits, kept);
+    }
 }
 
 /// Buffers that the first image sizes must grow and stay right.

@@ -1,6 +1,7 @@
 //! The loader's promises: which bytes arrive where, in which order, and what happens when samples
 //! fail, batches are kept, or an epoch is left early.
 
+mod cache;
 mod policy;
 
 use forebay::graph::spec::{Arg, Body, Condition, Dist, Output, Spec, Step};

@@ -3,7 +3,7 @@ use forebay::graph::spec::{
     Arg, Body, Condition, DecodeScale, DecoderSpec, Dist, Output, Placement, ReaderKind,
     ReaderSpec, Spec, Step,
 };
-use forebay::policy::{LastBatch, MaxBad, OnError};
+use forebay::policy::{Cache, LastBatch, MaxBad, OnError};
 use forebay::tensor::{DType, Layout};
 use std::path::Path;
 
@@ -45,6 +45,7 @@ fn a_file_reads_as_what_it_says() {
         last_batch = "pad"
         on_error = "replace"
         max_bad = 12
+        cache = "decoded"
         [decoder]
         device = "mixed"
         exact = true
@@ -67,6 +68,7 @@ fn a_file_reads_as_what_it_says() {
             last_batch: LastBatch::Pad,
             on_error: OnError::Replace,
             max_bad: MaxBad::Count(12),
+            cache: Cache::Decoded,
         },
         decoder: DecoderSpec {
             device: Placement::Mixed,

@@ -6,7 +6,7 @@ use forebay::graph::spec::{
     Arg, Body, Condition, DecodeScale, DecoderSpec, Dist, DrawSpec, Output, Placement, ReaderKind,
     ReaderSpec, Spec, Step,
 };
-use forebay::policy::{LastBatch, MaxBad, OnError};
+use forebay::policy::{Cache, LastBatch, MaxBad, OnError};
 use forebay::tensor::{DType, Layout};
 use proptest::prelude::*;
 
@@ -143,13 +143,15 @@ fn reader() -> impl Strategy<Value = ReaderSpec> {
         any::<u64>().prop_map(MaxBad::Count),
         (0..=100u8).prop_map(|percent| MaxBad::Share(f64::from(percent) / 100.0)),
     ];
-    (kind, any::<bool>(), last_batch, on_error, max_bad).prop_map(
-        |(kind, shuffle, last_batch, on_error, max_bad)| ReaderSpec {
+    let cache = prop::sample::select(Cache::NAMES.map(|(_, choice)| choice).to_vec());
+    (kind, any::<bool>(), last_batch, on_error, max_bad, cache).prop_map(
+        |(kind, shuffle, last_batch, on_error, max_bad, cache)| ReaderSpec {
             kind,
             shuffle,
             last_batch,
             on_error,
             max_bad,
+            cache,
         },
     )
 }

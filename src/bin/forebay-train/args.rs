@@ -1,5 +1,6 @@
 //! The settings of `forebay train`. Each can stand in a file under its name; config.rs.
 
+use crate::cache::CacheArgs;
 use crate::faults::FaultArgs;
 use crate::limits::LimitArgs;
 use crate::schedule_args::ScheduleArgs;
@@ -71,6 +72,12 @@ pub(crate) struct DataArgs {
     /// Threads of the loader [default: one a core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: Option<u16>,
+    /// Keep each of them on a core, in turn, in place of letting the system move it
+    #[arg(long)]
+    pub(crate) pin_threads: bool,
+    /// Further threads, that read files ahead where the system has them not in memory [default: 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
+    pub(crate) read_ahead: Option<u16>,
     /// Let symbolic links lead out of the data directory
     #[arg(long)]
     pub(crate) follow_links: bool,
@@ -78,6 +85,8 @@ pub(crate) struct DataArgs {
     pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) faults: FaultArgs,
+    #[command(flatten)]
+    pub(crate) cache: CacheArgs,
     /// Train on one batch, held in memory, again and again: what an epoch costs without a loader
     #[arg(long)]
     pub(crate) repeat_batch: bool,

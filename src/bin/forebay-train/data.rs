@@ -4,6 +4,7 @@ use crate::args::Args;
 use crate::classes::report_folders;
 use crate::pipelines;
 use crate::train::run::Data;
+use crate::waiting::patiently;
 use anyhow::{Context, Result, bail};
 use forebay::device::Choice;
 use forebay::error::Error;
@@ -23,11 +24,15 @@ pub(crate) fn open(args: &Args, device: Choice) -> Result<Data> {
     let options = |limit: Option<u64>| loader::Options {
         batch_size: args.data.batch_size as usize,
         threads: args.data.threads.map_or(0, usize::from),
+        pin_threads: args.data.pin_threads,
+        read_ahead: args.data.read_ahead.map_or(loader::Options::default().read_ahead, usize::from),
         seed: args.run.seed,
         limit: limit.into_iter().chain(few).min(),
         follow_links: args.data.follow_links,
         on_error: args.data.faults.on_error,
         max_bad: args.data.faults.max_bad,
+        cache: args.data.cache.cache,
+        cache_budget: args.data.cache.cache_budget,
         limits: args.data.limits.limits(),
         device,
         deliver: Deliver::Device,
@@ -99,7 +104,9 @@ fn load(
     options: &loader::Options,
     quiet: bool,
 ) -> Result<Loader> {
-    let loader = Loader::open(spec, dir, options).map_err(|e| e.in_pipeline(name))?;
+    let open = || Loader::open(spec, dir, options);
+    let loader = if quiet { open() } else { patiently(dir, open) };
+    let loader = loader.map_err(|e| e.in_pipeline(name))?;
     if !quiet {
         report_folders(spec, &loader);
     }

@@ -12,6 +12,7 @@ use crate::train::precision::Precision;
 use anyhow::{Context, Result, bail};
 use forebay::device::Choice;
 use forebay::loader::{self, Deliver, Loader};
+use forebay::policy::Cache;
 use forebay::stats::BadSamples;
 use indicatif::ProgressBar;
 use std::io::{Write, stdout};
@@ -84,6 +85,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         follow_links: args.follow_links,
         on_error: Some(judging(on_error)),
         max_bad: args.faults.max_bad,
+        // One epoch is all there is.
+        cache: Some(Cache::None),
         limits: args.limits.limits(),
         device: place.loader,
         deliver: Deliver::Device,

@@ -2,6 +2,8 @@
 //! everything else to stderr. Exit status: 0 done, 1 failed, 2 wrong usage, 128 + n ended by signal n.
 
 mod args;
+#[path = "../../cli/cache.rs"]
+mod cache;
 #[path = "../../cli/classes.rs"]
 mod classes;
 mod config;
@@ -37,6 +39,8 @@ mod status;
 #[allow(unreachable_pub)] // The tests include it, too.
 mod train;
 mod training;
+#[path = "../../cli/waiting.rs"]
+mod waiting;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};

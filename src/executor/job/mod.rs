@@ -16,7 +16,7 @@ use crate::policy::OnError;
 use crate::reader::sampler::Place;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Samples that are drawn, one after another, to take the place of a bad one.
@@ -48,6 +48,8 @@ pub(super) struct Job {
     failure: Mutex<Option<(usize, Error)>>,
     /// What was found of samples that do not end the batch, in no order.
     incidents: Mutex<Vec<Incident>>,
+    /// Where those who read ahead are.
+    ahead: AtomicUsize,
     /// The samples of the batch in the end, where they are not those that were ordered.
     changed: OnceLock<Changed>,
     delivery: Arc<Delivery>,
@@ -99,6 +101,7 @@ impl Job {
             mixed: AtomicBool::new(false),
             failure: Mutex::new(None),
             incidents: Mutex::new(Vec::new()),
+            ahead: AtomicUsize::new(0),
             changed: OnceLock::new(),
             delivery,
             shared,
@@ -232,6 +235,18 @@ impl Job {
         // First, so that whoever retires the last sample does not take the batch for whole.
         *lock(&self.delivery.state) = State::Gone;
         self.close();
+    }
+
+    /// The next sample that no worker has begun, each to one caller only.
+    pub(super) fn ahead(&self) -> Option<u64> {
+        self.ahead.fetch_max(self.fill.begun(), Relaxed);
+        let next = self.ahead.fetch_add(1, Relaxed);
+        self.order.places.get(next).map(|place| place.id)
+    }
+
+    /// From now on [`Job::ahead`] gives nobody a sample.
+    pub(super) fn leave_ahead(&self) {
+        self.ahead.store(self.order.places.len(), Relaxed);
     }
 
     /// What the threads share.

@@ -43,7 +43,7 @@ use super::expr::{Binary, Unary, is_name};
 use super::nearest::quote;
 use super::spec::{Arg, DecoderSpec, Dist, ReaderKind, ReaderSpec, Spec};
 use crate::error::{Error, Result};
-use crate::policy::{LastBatch, MaxBad, OnError};
+use crate::policy::{Cache, LastBatch, MaxBad, OnError};
 use crate::tensor::DType;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -192,6 +192,13 @@ impl ReaderBuilder {
     #[must_use]
     pub fn max_bad(mut self, max_bad: MaxBad) -> Self {
         self.spec.max_bad = max_bad;
+        self
+    }
+
+    /// What is kept in memory from epoch to epoch; the default is nothing.
+    #[must_use]
+    pub fn cache(mut self, cache: Cache) -> Self {
+        self.spec.cache = cache;
         self
     }
 

@@ -87,6 +87,9 @@ fn reader(reader: &ReaderSpec) -> Vec<Pair> {
     if reader.max_bad != default.max_bad {
         pairs.push(pair("max_bad", reader.max_bad.to_string()));
     }
+    if reader.cache != default.cache {
+        pairs.push(pair("cache", text(&reader.cache.to_string())));
+    }
     pairs
 }
 

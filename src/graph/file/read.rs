@@ -8,7 +8,7 @@ use crate::graph::spec::{
     Arg, Body, Condition, DecodeScale, DecoderSpec, Dist, DrawSpec, Output, Placement, ReaderKind,
     ReaderSpec, Spec, Step,
 };
-use crate::policy::{LastBatch, MaxBad, OnError};
+use crate::policy::{Cache, LastBatch, MaxBad, OnError};
 use crate::tensor::{DType, Layout};
 use std::collections::HashMap;
 use toml::de::{DeTable, DeValue};
@@ -102,6 +102,7 @@ fn reader(section: Section<'_>) -> Result<ReaderSpec> {
         "last_batch",
         "on_error",
         "max_bad",
+        "cache",
     ])?;
     let default = ReaderSpec::default();
     let kind = section.get("kind").map_or(Ok("file"), |field| {
@@ -139,6 +140,9 @@ fn reader(section: Section<'_>) -> Result<ReaderSpec> {
             .get("on_error")
             .map_or(Ok(default.on_error), |field| field.choice(&OnError::NAMES))?,
         max_bad: section.get("max_bad").map_or(Ok(default.max_bad), max_bad)?,
+        cache: section
+            .get("cache")
+            .map_or(Ok(default.cache), |field| field.choice(&Cache::NAMES))?,
     })
 }
 
