@@ -36,11 +36,13 @@ impl Tree {
 
 /// Samples whose bytes are the archive's own, or errors.
 pub fn run(bytes: &[u8]) -> String {
+    let mut bytes = bytes.to_vec();
+    fit(&mut bytes);
     let cut = bytes.windows(CUT.len()).position(|window| window == CUT);
     TREE.with(|tree| match cut {
         None => {
-            fs::write(tree.plain.join("a.tar"), bytes).unwrap();
-            told(bytes, Tar::open(&tree.plain, false))
+            fs::write(tree.plain.join("a.tar"), &bytes).unwrap();
+            told(&bytes, Tar::open(&tree.plain, false))
         }
         Some(at) => {
             let (shard, mut index) = (&bytes[..at], bytes[at + CUT.len()..].to_vec());
@@ -56,6 +58,16 @@ pub fn run(bytes: &[u8]) -> String {
             told(shard, Tar::open(&tree.packed, false))
         }
     })
+}
+
+/// Makes the checksums of headers right, which chance seldom does. The tests beside the parser have
+/// wrong ones.
+fn fit(archive: &mut [u8]) {
+    for block in archive.chunks_exact_mut(512).filter(|block| block[257..262] == *b"ustar") {
+        block[148..156].fill(b' ');
+        let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();
+        block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    }
 }
 
 fn told(shard: &[u8], opened: Result<Tar, Error>) -> String {

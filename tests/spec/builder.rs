@@ -106,6 +106,11 @@ fn readers_and_decoder() {
     let (jpegs, _) = g.read_folders().build();
     g.output("images", g.decode(&jpegs, Placement::Cpu));
     assert_eq!(g.spec().unwrap(), parse("reader.kind = \"folders\"").unwrap());
+
+    let g = Graph::new(0);
+    let (jpegs, _) = g.read_tar().build();
+    g.output("images", g.decode(&jpegs, Placement::Cpu));
+    assert_eq!(g.spec().unwrap(), parse("reader.kind = \"tar\"").unwrap());
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::archive::{archive, sample};
 use crate::fault::{complaint, ends, until, wait};
 use crate::*;
 use forebay::policy::{MaxBad, OnError};
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -112,27 +113,33 @@ fn what_is_cut_within_a_page_shows_without_an_index() {
     assert_eq!(read(&tar, 1).unwrap(), [2; 700]);
 }
 
-/// The same in a program of its own, which says what happened and exits as after any error.
+/// The same in a program of its own, which says what happened and exits as after any error; also in
+/// one that was started to ignore SIGBUS, which goes on to ignore those that are sent.
 #[test]
 fn a_bench_ends_with_an_error() {
-    let dir = both(40);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
-    let args = "bench --data packed --epochs 100000000 --batch-size 8 --threads 4 --device cpu";
-    command.args(args.split(' ')).current_dir(dir.path());
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Until it has them all.
-    let maps = format!("/proc/{}/maps", child.id());
-    let shards = fault::names(&dir.path().join("packed")).len() - 2;
-    until(|| {
-        let maps = fs::read_to_string(&maps).unwrap_or_default();
-        maps.matches("/packed/shard-").count() >= shards
-    });
-    thread::sleep(Duration::from_millis(50));
-    cut(&dir.path().join("packed/shard-000003.tar"), 0);
-    let (status, line) = complaint(&wait(child));
-    assert_eq!(status, Some(1), "{line}");
-    assert!(
-        line.contains("packed/shard-000003.tar: sample ") && line.contains("cut short"),
-        "{line}"
-    );
+    for ignoring in [false, true] {
+        let dir = both(40);
+        let mut command = Command::new("sh");
+        let start = if ignoring { "trap '' BUS && exec \"$@\"" } else { "exec \"$@\"" };
+        command.args(["-c", start, "sh", env!("CARGO_BIN_EXE_forebay")]);
+        let args = "bench --data packed --epochs 100000000 --batch-size 8 --threads 4 --device cpu";
+        command.args(args.split(' ')).current_dir(dir.path());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Until it has them all.
+        let maps = format!("/proc/{}/maps", child.id());
+        let shards = fault::names(&dir.path().join("packed")).len() - 2;
+        until(|| {
+            let maps = fs::read_to_string(&maps).unwrap_or_default();
+            maps.matches("/packed/shard-").count() >= shards
+        });
+        if ignoring {
+            kill_process(Pid::from_child(&child), Signal::BUS).unwrap();
+        }
+        thread::sleep(Duration::from_millis(50));
+        cut(&dir.path().join("packed/shard-000003.tar"), 0);
+        let (status, line) = complaint(&wait(child));
+        assert_eq!(status, Some(1), "{line}");
+        let told = "packed/shard-000003.tar: sample ";
+        assert!(line.contains(told) && line.contains("cut short"), "{line}");
+    }
 }
