@@ -34,7 +34,8 @@ FB_FN Known known_behind(const Known& k, u32 op, f32 v) {
   if (op == OP_SUB) return {k.lo - v, k.hi - v, min2(k.grain, last_place(v))};
   if (!(v > 0.0f)) return nothing_known();
   if (op == OP_MUL) return {k.lo * v, k.hi * v, k.grain * last_place(v)};
-  if (op == OP_DIV) return {k.lo / v, k.hi / v, k.grain > 0.0f ? last_place(k.grain / v) : 0.0f};
+  f32 least = k.grain / v;  // of the quotients that are not 0
+  if (op == OP_DIV) return {k.lo / v, k.hi / v, least > 0.0f ? last_place(least) : 0.0f};
   return nothing_known();
 }
 

@@ -1,7 +1,9 @@
-// Linear taps of a u8 image on the host, a row of the output at a time: the values of `sample`.
+// Linear taps of a u8 image on the host: the values of `sample`.
 //
-// A pixel and its right neighbour are six bytes, which one load fetches. One test a register says
-// whether all its taps are inside; only where some are not are indices clamped and taps replaced.
+// Places of a chunk's pixels are found first, a row of the output at a time, then their taps are loaded
+// and blended: one register's way from column to value is longer than what a CPU looks ahead. A pixel
+// and its right neighbour are six bytes, which one load fetches. One test a register says whether all
+// its taps are inside; only where some are not are indices brought back and taps exchanged.
 #pragma once
 #include "planes.cuh"
 #include "span.cuh"
@@ -10,11 +12,10 @@
 namespace FB_LEVEL {
 
 struct Linear {
-  const u8* pixels;       // place (0, 0) of the gather's view
+  const u8* pixels;       // the pair of places (0, 0) and (1, 0) of the gather's view
   i32 row, column;        // bytes from a place to the one below and to the one on the right
   i32 last_x, last_y;     // of the view
   const Resolved* r;
-  const Image* source;
   i32 sign_x, offset_x, sign_y, offset_y;  // of the crops and flips behind the gather
 };
 
@@ -35,14 +36,15 @@ FB_FN bool begin_linear(Linear& l, const Resolved& r, const Image& source) {
   if (!covers(x, r.view_width) || !covers(y, r.view_height)) return false;
   l.column = 3 * x.sign;
   l.row = 3 * y.sign * r.source_width;
-  l.pixels = (const u8*)source.data + 3 * (y.offset * r.source_width + x.offset);
+  // A mirrored pair begins with its right pixel.
+  i32 first = y.offset * r.source_width + x.offset - (x.sign < 0 ? 1 : 0);
+  l.pixels = (const u8*)source.data + 3 * first;
   l.last_x = r.view_width - 1;
   l.last_y = r.view_height - 1;
   l.r = &r;
-  l.source = &source;
 
-  // Where no place can be beyond MAX_SIDE, none is clamped to it.
-  f32 reach_x = magnitude((f32)l.offset_x) + (f32)r.out_width + magnitude(0.5f - r.m[6]);
+  // Where no place can be beyond MAX_SIDE, none is clamped to it; a row's last register goes on.
+  f32 reach_x = magnitude((f32)l.offset_x) + (f32)(r.out_width + 16) + magnitude(0.5f - r.m[6]);
   f32 reach_y = magnitude((f32)l.offset_y) + (f32)r.out_height + magnitude(0.5f - r.m[7]);
   f32 reach = (magnitude(r.m[0]) + magnitude(r.m[3])) * reach_x +
               (magnitude(r.m[1]) + magnitude(r.m[4])) * reach_y + magnitude(r.m[2]) +
@@ -50,7 +52,85 @@ FB_FN bool begin_linear(Linear& l, const Resolved& r, const Image& source) {
   return reach < 4.0e6f;
 }
 
-// The pixels that lie at ix and at ix + 1.
+// Where pixels lie between their taps, and where the pairs of taps lie.
+template <class T> struct Places {
+  alignas(4 * T::lanes) f32 x[CHUNK + T::lanes];      // from the left tap to the right, 0 to 1
+  alignas(4 * T::lanes) f32 y[CHUNK + T::lanes];      // from those above to those below
+  alignas(4 * T::lanes) i32 above[CHUNK + T::lanes];  // offsets of the pairs, which are in the image
+  alignas(4 * T::lanes) i32 below[CHUNK + T::lanes];
+  alignas(4 * T::lanes) i32 edge[CHUNK + T::lanes];   // 0, or what a border makes of the taps:
+};
+enum {
+  LEFT_IS_SECOND = 1,  // of the pair
+  RIGHT_IS_FIRST = 2,
+  FILL_LEFT = 4,       // above; << 2 for those below
+  FILL_RIGHT = 8,
+};
+
+// `inside` for places of which most are near: a few instructions instead of a division a lane.
+template <class T> FB_FN typename T::i back_inside(typename T::i i, i32 n, u32 border) {
+  if (border != BORDER_REFLECT) return inside<T>(i, n, border);
+  i32 last = n - 1;
+  if (any_negative((i + last) | (2 * last - i))) return inside<T>(i, n, border);
+  i = max2(i, -i);
+  return min2(i, 2 * last - i);
+}
+
+template <class T> FB_FN typename T::i bit_where(typename T::i negative, i32 bit) {
+  return negative < 0 ? splat<T>(bit) : splat<T>(0);
+}
+
+// A register of places some of whose taps are outside. Indices become those of the pairs.
+template <class T>
+FB_FN typename T::i place_edge(const Linear& l, typename T::i& x, typename T::i& y,
+                               typename T::i& next) {
+  u32 border = l.r->border;
+  typename T::i code = splat<T>(0);
+  if (border == BORDER_CONSTANT) {
+    // The sign of i | (last - i) says that i is not in 0 ..= last.
+    typename T::i left = x | (l.last_x - x), right = (x + 1) | (l.last_x - 1 - x);
+    typename T::i above = y | (l.last_y - y), below = next | (l.last_y - next);
+    code = bit_where<T>(left | above, FILL_LEFT) | bit_where<T>(right | above, FILL_RIGHT) |
+           bit_where<T>(left | below, FILL_LEFT << 2) | bit_where<T>(right | below, FILL_RIGHT << 2);
+  }
+  y = back_inside<T>(y, l.last_y + 1, border);
+  next = back_inside<T>(next, l.last_y + 1, border);
+  typename T::i left = back_inside<T>(x, l.last_x + 1, border);
+  typename T::i right = back_inside<T>(x + 1, l.last_x + 1, border);
+  x = min2(min2(left, right), splat<T>(l.last_x - 1));
+  return code | bit_where<T>(x - left, LEFT_IS_SECOND) | bit_where<T>(right - x - 1, RIGHT_IS_FIRST);
+}
+
+template <class T> FB_APART void place_row(const Linear& l, const Piece& piece, Places<T>& out) {
+  const f32* m = l.r->m;
+  f32 dy = to_f(l.sign_y * piece.y + l.offset_y) + (0.5f - m[7]);
+  f32 half = 0.5f - m[6], down_x = dy * m[1], down_y = dy * m[4];
+  typename T::i lane = Iota<T>::get() * l.sign_x;
+  for (i32 k = 0; k < piece.n; k += T::lanes) {
+    typename T::f dx = to_f(lane + (l.sign_x * (piece.x + k) + l.offset_x)) + half;
+    typename T::f sx = dx * m[0] + down_x + m[2] - 0.5f;
+    typename T::f sy = dx * m[3] + down_y + m[5] - 0.5f;
+    typename T::f fx = floor_any(sx), fy = floor_any(sy);
+    typename T::i x = to_i(fx), y = to_i(fy), edge = {}, above, below;
+    if (any_negative(x | (l.last_x - 1 - x) | y | (l.last_y - 1 - y))) {
+      typename T::i next = y + 1;
+      edge = place_edge<T>(l, x, y, next);
+      above = y * l.row + x * l.column;
+      below = next * l.row + x * l.column;
+    } else {
+      above = y * l.row + x * l.column;
+      below = above + l.row;
+    }
+    i32 at = piece.at + k;
+    store(out.x + at, sx - fx);
+    store(out.y + at, sy - fy);
+    store(out.above + at, above);
+    store(out.below + at, below);
+    store(out.edge + at, edge);
+  }
+}
+
+// Left and right tap of a row.
 template <class T> struct Sides {
   Rgb<T> left, right;
 };
@@ -65,87 +145,63 @@ template <class T, bool MIRRORED> FB_FN Sides<T> sides_of(const Pairs<T>& pair) 
   return {first, second};
 }
 
-// The same where ix was clamped to `at`, so that the pair lies beside its place: before the view
-// both are its first pixel, behind it the last.
+template <class T, class V>
+FB_FN V where_set(typename T::i v, i32 bit, V then, V otherwise) {
+  return (v & bit) != 0 ? then : otherwise;
+}
+
 template <class T, bool MIRRORED>
-FB_FN Sides<T> sides_at_edge(const Pairs<T>& pair, typename T::i ix, typename T::i at) {
-  typename T::i first = pair.low, second = (pair.low >> 24 & 255) | pair.high << 8;
-  typename T::i left = MIRRORED ? second : first, right = MIRRORED ? first : second;
-  typename T::i a = ix > at ? right : left, b = ix < at ? left : right;
+FB_FN Sides<T> sides_at_edge(const Pairs<T>& pair, typename T::i edge, f32 fill) {
+  typename T::i low = pair.low, high = (low >> 24 & 255) | pair.high << 8;
+  typename T::i first = MIRRORED ? high : low, second = MIRRORED ? low : high;
+  typename T::i a = where_set<T>(edge, LEFT_IS_SECOND, second, first);
+  typename T::i b = where_set<T>(edge, RIGHT_IS_FIRST, first, second);
   Sides<T> s;
   for (i32 k = 0; k < 3; ++k) {
-    s.left.c[k] = byte_of(a, k);
-    s.right.c[k] = byte_of(b, k);
+    s.left.c[k] = where_set<T>(edge, FILL_LEFT, splat<T>(fill), byte_of(a, k));
+    s.right.c[k] = where_set<T>(edge, FILL_RIGHT, splat<T>(fill), byte_of(b, k));
   }
   return s;
 }
 
-// `fill` in the lanes where `outside` is negative.
-template <class T> FB_FN void fill_lanes(Rgb<T>& v, typename T::i outside, typename T::f fill) {
-  for (i32 k = 0; k < 3; ++k) v.c[k] = outside < 0 ? fill : v.c[k];
-}
-
-// Both rows of taps about (ix, iy), some of which are beyond a border that clamps or is constant.
+// The pixels whose places were found, `n` of them.
 template <class T, bool MIRRORED>
-FB_FN void edge_taps(const Linear& l, typename T::i ix, typename T::i iy, Sides<T>& top,
-                     Sides<T>& bottom) {
-  typename T::i zero = {};
-  typename T::i at = min2(max2(ix, zero), splat<T>(l.last_x - 1));
-  typename T::i first = at * l.column + (MIRRORED ? l.column : 0);
-  typename T::i y0 = min2(max2(iy, zero), splat<T>(l.last_y));
-  typename T::i y1 = min2(max2(iy + 1, zero), splat<T>(l.last_y));
-  Lanes<T> above(y0 * l.row + first), below(y1 * l.row + first);
-  top = sides_at_edge<T, MIRRORED>(load_pairs(l.pixels, above), ix, at);
-  bottom = sides_at_edge<T, MIRRORED>(load_pairs(l.pixels, below), ix, at);
-  if (l.r->border != BORDER_CONSTANT) return;
-  // The sign of i | (last - i) says that i is not in 0 ..= last.
-  typename T::i left = ix | (l.last_x - ix), right = (ix + 1) | (l.last_x - 1 - ix);
-  y0 = iy | (l.last_y - iy);
-  y1 = (iy + 1) | (l.last_y - 1 - iy);
-  typename T::f fill = splat<T>(l.r->fill);
-  fill_lanes<T>(top.left, left | y0, fill);
-  fill_lanes<T>(top.right, right | y0, fill);
-  fill_lanes<T>(bottom.left, left | y1, fill);
-  fill_lanes<T>(bottom.right, right | y1, fill);
-}
-
-template <class T, bool MIRRORED>
-FB_APART void linear_row(const Linear& l, const Piece& piece, Planes<T>& out) {
-  const f32* m = l.r->m;
-  f32 dy = to_f(l.sign_y * piece.y + l.offset_y) + (0.5f - m[7]);
-  f32 half = 0.5f - m[6], down_x = dy * m[1], down_y = dy * m[4];
-  for (i32 k = 0; k < piece.n; k += T::lanes) {
-    // Lanes past the piece show its last pixel.
-    typename T::i x = min2(Iota<T>::get() + (piece.x + k), splat<T>(piece.x + piece.n - 1));
-    typename T::f dx = to_f(x * l.sign_x + l.offset_x) + half;
-    typename T::f sx = dx * m[0] + down_x + m[2] - 0.5f;
-    typename T::f sy = dx * m[3] + down_y + m[5] - 0.5f;
-    typename T::f fx = floor_small(sx), fy = floor_small(sy);
-    typename T::i ix = to_i(fx), iy = to_i(fy);
-
+FB_APART void blend_taps(const Linear& l, const Places<T>& places, i32 n, Planes<T>& out) {
+  f32 fill = l.r->fill;
+  for (i32 k = 0; k < n; k += T::lanes) {
+    Pairs<T> above, below;
+    load_pairs(l.pixels, places.above + k, above);
+    load_pairs(l.pixels, places.below + k, below);
+    typename T::i edge;
+    load(places.edge + k, edge);
     Sides<T> top, bottom;
-    if (any_negative(ix | (l.last_x - 1 - ix) | iy | (l.last_y - 1 - iy))) {
-      if (l.r->border == BORDER_REFLECT) {
-        Piece part = {piece.x + k, piece.y, min2(piece.n - k, T::lanes), piece.at + k};
-        any_row(*l.r, *l.source, TYPE_U8, part, out);
-        continue;
-      }
-      edge_taps<T, MIRRORED>(l, ix, iy, top, bottom);
+    if (any(edge)) {
+      top = sides_at_edge<T, MIRRORED>(above, edge, fill);
+      bottom = sides_at_edge<T, MIRRORED>(below, (edge & 3) | (edge >> 2 & 12), fill);
     } else {
-      Lanes<T> at(ix * l.column + iy * l.row + (MIRRORED ? l.column : 0));
-      top = sides_of<T, MIRRORED>(load_pairs(l.pixels, at));
-      bottom = sides_of<T, MIRRORED>(load_pairs(l.pixels + l.row, at));
+      top = sides_of<T, MIRRORED>(above);
+      bottom = sides_of<T, MIRRORED>(below);
     }
-
-    typename T::f qx = sx - fx, qy = sy - fy, px = 1.0f - qx;
+    typename T::f qx, qy;
+    load(places.x + k, qx);
+    load(places.y + k, qy);
+    typename T::f px = 1.0f - qx;
     Rgb<T> v;
     for (i32 c = 0; c < 3; ++c) {
       typename T::f a = top.left.c[c] * px + top.right.c[c] * qx;
       typename T::f b = bottom.left.c[c] * px + bottom.right.c[c] * qx;
       v.c[c] = a + (b - a) * qy;
     }
-    put_planes(out, piece.at + k, v);
+    put_planes(out, k, v);
   }
+}
+
+// Lanes past the last pixel, `n`, whose place no row has found.
+template <class T> FB_FN void end_places(Places<T>& places, i32 n) {
+  typename T::i zero = {};
+  store(places.above + n, zero);
+  store(places.below + n, zero);
+  store(places.edge + n, zero);
 }
 
 }  // namespace FB_LEVEL

@@ -14,7 +14,7 @@ template <class T> struct Planes {
 };
 
 template <class T> FB_FN void put_planes(Planes<T>& out, i32 at, const Rgb<T>& v) {
-  for (i32 k = 0; k < 3; ++k) store_f32(out.c[k] + at, v.c[k]);
+  for (i32 k = 0; k < 3; ++k) store(out.c[k] + at, v.c[k]);
 }
 
 // `n` pixels of row `y` of the output, from column `x` on, which are to be written to `at`.

@@ -196,19 +196,20 @@ FB_FN Wide::f whole(Wide::f v) {
   return to_f(to_i(v));
 #endif
 }
-// These instructions keep the sign of a zero, which the sum takes away as the conversion does.
-FB_FN Wide::f floor_small(Wide::f v) {
+// The same but for the sign of a zero.
+FB_FN Wide::f floor_any(Wide::f v) {
 #if defined(__AVX512F__)
-  return (Wide::f)_mm512_maskz_roundscale_ps(0xFFFF, (__m512)v, 1) + 0.0f;
+  return (Wide::f)_mm512_maskz_roundscale_ps(0xFFFF, (__m512)v, 1);
 #elif defined(__AVX__)
-  return (Wide::f)_mm256_round_ps((__m256)v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC) + 0.0f;
+  return (Wide::f)_mm256_round_ps((__m256)v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 #elif defined(__SSE4_1__)
-  return (Wide::f)_mm_round_ps((__m128)v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC) + 0.0f;
+  return (Wide::f)_mm_round_ps((__m128)v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 #else
   Wide::f t = to_f(to_i(v));
   return t > v ? t - 1.0f : t;
 #endif
 }
+FB_FN Wide::f floor_small(Wide::f v) { return floor_any(v) + 0.0f; }
 FB_FN bool any(Wide::i mask) {
 #if defined(__AVX512F__)
   return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
@@ -247,9 +248,10 @@ FB_FN Wide::f load_f32(const f32* base, Wide::i index) {
   return v;
 #endif
 }
-FB_FN void store_f32(f32* to, Wide::f v) { memcpy(to, &v, sizeof v); }
+FB_FN void store(f32* to, Wide::f v) { memcpy(to, &v, sizeof v); }
+FB_FN void store(i32* to, Wide::i v) { memcpy(to, &v, sizeof v); }
 // Of values in 0..255.
-FB_FN void store_u8(u8* to, Wide::i v) {
+FB_FN void store(u8* to, Wide::i v) {
   typedef u8 bytes __attribute__((vector_size(FB_LANES)));
   bytes b = __builtin_convertvector(v, bytes);
   memcpy(to, &b, sizeof b);

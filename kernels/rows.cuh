@@ -76,16 +76,21 @@ template <class T> FB_APART void moved_row(const Rows& rows, const Piece& piece,
 }
 
 // Pixels `p` to `p + n - 1` of the output, `n` at most CHUNK, to the front of `out`.
-template <class T> FB_FN void read_rows(const Rows& rows, i32 p, i32 n, Planes<T>& out) {
+template <class T> FB_APART void read_rows(const Rows& rows, i32 p, i32 n, Planes<T>& out) {
+  const Linear& linear = rows.linear;
+  Places<T> places;
   i32 width = rows.r->out_width;
   Piece piece = {p % width, p / width, 0, 0};
   for (; piece.at < n; piece.at += piece.n, piece.x = 0, ++piece.y) {
     piece.n = min2(width - piece.x, n - piece.at);
-    if (rows.way == WAY_MOVED) moved_row(rows, piece, out);
-    else if (rows.way == WAY_ANY) any_row(*rows.r, *rows.source, rows.type, piece, out);
-    else if (rows.linear.column > 0) linear_row<T, false>(rows.linear, piece, out);
-    else linear_row<T, true>(rows.linear, piece, out);
+    if (rows.way == WAY_LINEAR) place_row(linear, piece, places);
+    else if (rows.way == WAY_MOVED) moved_row(rows, piece, out);
+    else any_row(*rows.r, *rows.source, rows.type, piece, out);
   }
+  if (rows.way != WAY_LINEAR) return;
+  end_places(places, n);
+  if (linear.column > 0) blend_taps<T, false>(linear, places, n, out);
+  else blend_taps<T, true>(linear, places, n, out);
 }
 
 }  // namespace FB_LEVEL

@@ -65,7 +65,7 @@ FB_FN void load_strip(Strip<T, K>& s, const Image& source, u32 type, i32 p, i32 
 template <class T, i32 K> FB_FN void load_strip(Strip<T, K>& s, const Planes<T>& planes, i32 at) {
   FB_FLAT
   for (i32 k = 0; k < K; ++k)
-    for (i32 c = 0; c < 3; ++c) s.c[c][k] = load_plane(planes.c[c] + at + k * T::lanes);
+    for (i32 c = 0; c < 3; ++c) load(planes.c[c] + at + k * T::lanes, s.c[c][k]);
 }
 
 // Four elements as floats; the tail holds what a run needs past the image's end.
@@ -128,7 +128,7 @@ FB_FN void store_strip(Strip<T, K>& s, bool numbers, const Image& dest, const Pa
       typename T::f v[3] = {s.c[0][k], s.c[1][k], s.c[2][k]};
       if (!chw) store_pixels(to + 3 * (u64)first, v);
       else
-        for (i32 c = 0; c < 3; ++c) store_f32(to + (u64)c * total + first, v[c]);
+        for (i32 c = 0; c < 3; ++c) store(to + (u64)c * total + first, v[c]);
     }
   } else {
     u8* to = (u8*)dest.data;
@@ -138,7 +138,7 @@ FB_FN void store_strip(Strip<T, K>& s, bool numbers, const Image& dest, const Pa
       typename T::i v[3] = {to_i(s.c[0][k]), to_i(s.c[1][k]), to_i(s.c[2][k])};
       if (!chw) store_pixels(to + 3 * first, v);
       else
-        for (i32 c = 0; c < 3; ++c) store_u8(to + (u64)c * total + first, v[c]);
+        for (i32 c = 0; c < 3; ++c) store(to + (u64)c * total + first, v[c]);
     }
   }
 }

@@ -6,8 +6,6 @@
 
 namespace FB_LEVEL {
 
-// Numbers of lanes in memory, from where each is one load away from an address.
-template <class T> struct Lanes;
 // Eight bytes a lane: the first four and the last four.
 template <class T> struct Pairs {
   typename T::i low, high;
@@ -15,16 +13,8 @@ template <class T> struct Pairs {
 
 #ifndef __CUDACC__
 
-template <> struct Lanes<Wide> {
-  alignas(4 * FB_LANES) i32 at[FB_LANES];
-  FB_MEMBER explicit Lanes(Wide::i v) { memcpy(at, &v, sizeof v); }
-};
-
-FB_FN Wide::f load_plane(const f32* from) {
-  Wide::f v;
-  memcpy(&v, from, sizeof v);
-  return v;
-}
+FB_FN void load(const f32* from, Wide::f& v) { memcpy(&v, from, sizeof v); }
+FB_FN void load(const i32* from, Wide::i& v) { memcpy(&v, from, sizeof v); }
 FB_FN u64 load8(const u8* p) {
   u64 v;
   memcpy(&v, p, 8);
@@ -115,14 +105,9 @@ FB_FN __m512 eight_pairs(const u8* base, const i32* at) {
 }
 #endif
 
-// Eight bytes at `base + offset` of each lane. Loads one by one are no slower than a gather and
+// Eight bytes at `base + at[k]` for each lane. Loads one by one are no slower than a gather and
 // fetch two pixels at once. Lanes are loaded in the order that a shuffle of halves puts right.
-FB_FN Pairs<Wide> load_pairs(const u8* base, Lanes<Wide>& offset) {
-  i32* at = offset.at;
-  // The compiler knows what is there, and would take lanes out of the register at two instructions
-  // each, or keep them where it has no room.
-  asm("" : "+m"(offset));
-  Pairs<Wide> p;
+FB_FN void load_pairs(const u8* base, const i32* at, Pairs<Wide>& p) {
 #if defined(__AVX512F__)
   __m512 a = eight_pairs(base, at), b = eight_pairs(base, at + 2);
   p.low = (Wide::i)_mm512_maskz_shuffle_ps(0xFFFF, a, b, 0x88);
@@ -143,7 +128,6 @@ FB_FN Pairs<Wide> load_pairs(const u8* base, Lanes<Wide>& offset) {
     p.high[k] = (i32)(pair >> 32);
   }
 #endif
-  return p;
 }
 
 FB_FN bool any_negative(Wide::i v) {
