@@ -101,7 +101,7 @@ FB_FN typename T::i place_edge(const Linear& l, typename T::i& x, typename T::i&
   return code | bit_where<T>(x - left, LEFT_IS_SECOND) | bit_where<T>(right - x - 1, RIGHT_IS_FIRST);
 }
 
-template <class T> FB_APART void place_row(const Linear& l, const Piece& piece, Places<T>& out) {
+template <class T> FB_FN void place_row(const Linear& l, const Piece& piece, Places<T>& out) {
   const f32* m = l.r->m;
   f32 dy = to_f(l.sign_y * piece.y + l.offset_y) + (0.5f - m[7]);
   f32 half = 0.5f - m[6], down_x = dy * m[1], down_y = dy * m[4];
@@ -128,6 +128,18 @@ template <class T> FB_APART void place_row(const Linear& l, const Piece& piece, 
     store(out.below + at, below);
     store(out.edge + at, edge);
   }
+}
+
+// Pixels `p` to `p + n - 1` of the output.
+template <class T> FB_APART void place_rows(const Linear& l, i32 p, i32 n, Places<T>& out) {
+  i32 width = l.r->out_width;
+  for (Piece piece = first_piece(p, n, width); piece.at < n; piece = piece_behind(piece, n, width))
+    place_row(l, piece, out);
+  // Lanes past the last pixel, which no row has placed.
+  typename T::i zero = {};
+  store(out.above + n, zero);
+  store(out.below + n, zero);
+  store(out.edge + n, zero);
 }
 
 // Left and right tap of a row.
@@ -194,14 +206,6 @@ FB_APART void blend_taps(const Linear& l, const Places<T>& places, i32 n, Planes
     }
     put_planes(out, k, v);
   }
-}
-
-// Lanes past the last pixel, `n`, whose place no row has found.
-template <class T> FB_FN void end_places(Places<T>& places, i32 n) {
-  typename T::i zero = {};
-  store(places.above + n, zero);
-  store(places.below + n, zero);
-  store(places.edge + n, zero);
 }
 
 }  // namespace FB_LEVEL

@@ -22,6 +22,16 @@ struct Piece {
   i32 x, y, n, at;
 };
 
+// The pieces that pixels `p` to `p + n - 1` are made of.
+FB_FN Piece first_piece(i32 p, i32 n, i32 width) {
+  i32 x = p % width;
+  return {x, p / width, min2(width - x, n), 0};
+}
+FB_FN Piece piece_behind(const Piece& piece, i32 n, i32 width) {
+  i32 at = piece.at + piece.n;
+  return {0, piece.y + 1, min2(width, n - at), at};
+}
+
 // `sample` itself, register by register.
 template <class T>
 FB_APART void any_row(const Resolved& r, const Image& source, u32 type, const Piece& piece,

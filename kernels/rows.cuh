@@ -77,20 +77,18 @@ template <class T> FB_APART void moved_row(const Rows& rows, const Piece& piece,
 
 // Pixels `p` to `p + n - 1` of the output, `n` at most CHUNK, to the front of `out`.
 template <class T> FB_APART void read_rows(const Rows& rows, i32 p, i32 n, Planes<T>& out) {
-  const Linear& linear = rows.linear;
-  Places<T> places;
+  if (rows.way == WAY_LINEAR) {
+    Places<T> places;
+    place_rows(rows.linear, p, n, places);
+    if (rows.linear.column > 0) blend_taps<T, false>(rows.linear, places, n, out);
+    else blend_taps<T, true>(rows.linear, places, n, out);
+    return;
+  }
   i32 width = rows.r->out_width;
-  Piece piece = {p % width, p / width, 0, 0};
-  for (; piece.at < n; piece.at += piece.n, piece.x = 0, ++piece.y) {
-    piece.n = min2(width - piece.x, n - piece.at);
-    if (rows.way == WAY_LINEAR) place_row(linear, piece, places);
-    else if (rows.way == WAY_MOVED) moved_row(rows, piece, out);
+  for (Piece piece = first_piece(p, n, width); piece.at < n; piece = piece_behind(piece, n, width)) {
+    if (rows.way == WAY_MOVED) moved_row(rows, piece, out);
     else any_row(*rows.r, *rows.source, rows.type, piece, out);
   }
-  if (rows.way != WAY_LINEAR) return;
-  end_places(places, n);
-  if (linear.column > 0) blend_taps<T, false>(linear, places, n, out);
-  else blend_taps<T, true>(linear, places, n, out);
 }
 
 }  // namespace FB_LEVEL
