@@ -62,7 +62,8 @@ FB_FN Known known_at_start(const Resolved& r, u32 source_type) {
   if (!(fill >= -1000.0f && fill <= 1000.0f)) return nothing_known();
   bool negative_zero = bits_of(fill) == 0x80000000u;
   k = {min2(k.lo, fill), max2(k.hi, fill), negative_zero ? 0.0f : min2(k.grain, last_place(fill))};
-  if (r.gather != GATHER_LINEAR) return k;
+  if (r.gather == GATHER_NONE || r.gather == GATHER_NEAREST) return k;
+  if (r.gather != GATHER_LINEAR) return nothing_known();
   // Means lie between their taps but for some last places.
   f32 spare = (k.hi - k.lo) * 0.0001f;
   return {k.lo - spare, k.hi + spare, 0.0f};
