@@ -48,7 +48,8 @@ template <class T> struct Separable {
     room = room < MAX_COLUMNS ? room : (i32)MAX_COLUMNS;
     width = r->out_width < room ? r->out_width : room;
     vectors = (width * 4 + T::lanes - 1) / T::lanes;
-    lines = width < HOST_PIXELS ? HOST_PIXELS / width : 1;
+    i32 strip = HOST_REGISTERS * T::lanes;
+    lines = width < strip ? strip / width : 1;
     for (f32& value : values) value = 0.0f;
   }
 
