@@ -13,8 +13,11 @@ fn caching(cache: Cache, budget: u64, options: Options) -> Options {
     Options { cache: Some(cache), cache_budget: Some(budget), ..options }
 }
 
-/// Batches of an epoch: each one's samples and labels, in order.
-fn epoch(loader: &mut Loader, epoch: u32) -> Vec<(Vec<(i64, Vec<u8>)>, Vec<i64>)> {
+/// The samples and the labels of a batch.
+type Read = (Vec<(i64, Vec<u8>)>, Vec<i64>);
+
+/// Batches of an epoch, in order.
+fn epoch(loader: &mut Loader, epoch: u32) -> Vec<Read> {
     let read = |batch: Batch| (samples(&batch), batch.labels().to_vec());
     loader.epoch(epoch).map(|batch| read(batch.unwrap())).collect()
 }
