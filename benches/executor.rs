@@ -43,9 +43,12 @@ impl Reader for Dots {
     }
 }
 
-/// A batch of so many samples, from its order to its end.
+/// Batches that are taken one after another: some lie ready, which a single one may be.
+const BATCHES: usize = 64;
+
+/// Batches of so many samples, as a consumer takes them.
 #[divan::bench(args = [1, 16, 256], consts = [1, 2])]
-fn batch<const THREADS: usize>(bencher: Bencher, samples: usize) {
+fn batches<const THREADS: usize>(bencher: Bencher, samples: usize) {
     let spec = file::parse(include_str!("../pipelines/decode-only.toml")).unwrap();
     let options = Options {
         batch_size: samples,
@@ -55,8 +58,10 @@ fn batch<const THREADS: usize>(bencher: Bencher, samples: usize) {
     };
     let mut loader = Loader::with_reader(&spec, Arc::new(Dots), &options).unwrap();
     let mut epoch = loader.epoch(0);
-    bencher.counter(ItemsCount::new(samples)).bench_local(|| {
-        // Dropped here, since slots that are held are not used again.
-        drop(epoch.next().unwrap().unwrap());
+    bencher.counter(ItemsCount::new(BATCHES * samples)).bench_local(|| {
+        for _ in 0..BATCHES {
+            // Dropped here, since slots that are held are not used again.
+            drop(epoch.next().unwrap().unwrap());
+        }
     });
 }

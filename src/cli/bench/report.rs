@@ -1,6 +1,7 @@
 //! What was measured, for people and for programs.
 
 use super::bottleneck::{Stage, Work};
+use crate::cli::counts;
 use crate::cli::digest::Digest;
 use crate::cli::paths::Paths;
 use forebay::stats::BadSamples;
@@ -68,11 +69,11 @@ impl Report {
 
     pub(super) fn to_text(&self) -> String {
         let Report { batch_size, samples, images_per_s, device, .. } = self;
-        let threads = self.work.threads;
+        let threads = counts(self.work.threads as u64, "thread", "threads");
         let cold = if self.cold { ", none of the files in memory at first" } else { "" };
         let mut text = format!(
-            "{samples} samples an epoch, batches of {batch_size}, on {device} with {threads} \
-             threads{cold}\n\n"
+            "{samples} samples an epoch, batches of {batch_size}, on {device} with \
+             {threads}{cold}\n\n"
         );
         let mut line = |name: &str, value: &str| text += &format!("{name:<12}{value:>12}\n");
         line("", "images/s");
