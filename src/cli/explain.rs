@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn sizes_in_words() {
         assert_eq!("20x30".parse(), Ok(Size { height: 20, width: 30 }));
         for wrong in ["", "20", "x", "0x1", "20x-1", "1x1x1", "70000x1"] {
             assert!(wrong.parse::<Size>().is_err(), "{wrong}");
