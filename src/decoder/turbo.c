@@ -16,7 +16,7 @@
 
 #include <jerror.h>
 
-enum { MAX_WARNINGS = 16, MAX_ROWS = 64, LEAST_COLUMNS = 32 };
+enum { MAX_WARNINGS = 16, LEAST_COLUMNS = 32 };
 
 /* The same numbers as `status` in turbo.rs. */
 enum {
@@ -293,14 +293,16 @@ static void read_through_spare(handle_t *h, JDIMENSION left, JDIMENSION end)
   }
 }
 
-/* Reads rows of the window, which is as wide as the picture, to where they belong. */
+/* Reads rows of the window, which is as wide as the picture, to where they belong. libjpeg gives no
+ * more of them at once than lie in a row of the component with the fewest. */
 static void read_straight(handle_t *h, JDIMENSION end)
 {
   struct jpeg_decompress_struct *c = &h->c;
   size_t stride = (size_t)h->window.width * 3;
+  JDIMENSION step = (JDIMENSION)c->max_v_samp_factor;
   while (c->output_scanline < end) {
-    JSAMPROW rows[MAX_ROWS];
-    JDIMENSION n = least(end - c->output_scanline, MAX_ROWS);
+    JSAMPROW rows[MAX_SAMP_FACTOR];
+    JDIMENSION n = least(step, end - c->output_scanline);
     for (JDIMENSION i = 0; i < n; i++)
       rows[i] = h->rows + (c->output_scanline - h->window.y + i) * stride;
     jpeg_read_scanlines(c, rows, n);
