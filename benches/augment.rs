@@ -65,6 +65,17 @@ fn step_32(bencher: Bencher, op: &str) {
     bench(bencher, &alone(op), Cpu::best().unwrap(), 32);
 }
 
+/// A padded random crop, mirrored for half of the samples, then normalized.
+#[divan::bench(args = [32, 224])]
+fn crop_flip(bencher: Bencher, side: u32) {
+    let steps = format!(
+        "[[step]]\nop = \"crop\"\nsize = [{side}, {side}]\npadding = 4\nposition = \"random\"\n\
+         [[step]]\nop = \"flip\"\nwhen = {{ probability = 0.5 }}\nhorizontal = true\n[[step]]"
+    );
+    let text = alone("normalize").replacen("[[step]]", &steps, 1);
+    bench(bencher, &text, Cpu::best().unwrap(), side);
+}
+
 #[divan::bench]
 fn resolve(bencher: Bencher) {
     let program = Program::new(&file::parse(COURSE).unwrap()).unwrap();

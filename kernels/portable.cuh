@@ -20,8 +20,9 @@ typedef double f64;
 #define FB_LEVEL gpu
 #define FB_FN __device__ __forceinline__
 #define FB_MEMBER __device__ __forceinline__
-#define FB_APART __device__ inline
+#define FB_APART static __device__
 #define FB_UNROLL _Pragma("unroll")
+#define FB_FLAT _Pragma("unroll")
 #define FB_ROLL _Pragma("unroll 1")
 // Where `field` lies in `Type`, in bytes: offsetof, of which NVRTC has only the part that is built in.
 #define FB_OFFSET(Type, field) ((u64)__INTADDR__(&((Type*)0)->field))
@@ -46,10 +47,16 @@ typedef double f64;
 // Given on the command line: FB_LEVEL, the namespace; FB_LANES, floats in a vector register.
 #define FB_FN static inline __attribute__((always_inline))
 #define FB_MEMBER inline __attribute__((always_inline))
-// A function that stays one: where it takes much of the stack.
+// A function with registers of its own.
 #define FB_APART static __attribute__((noinline))
 #define FB_UNROLL
 #define FB_ROLL
+// For both: a strip lies in registers only where no loop over it is left.
+#if defined(__clang__)
+#define FB_FLAT _Pragma("clang loop unroll(full)")
+#else
+#define FB_FLAT _Pragma("GCC unroll 16")
+#endif
 #define FB_OFFSET(Type, field) __builtin_offsetof(Type, field)
 #define FB_JOIN2(a, b, c, d) a##b##c##d
 #define FB_JOIN(a, b, c, d) FB_JOIN2(a, b, c, d)
@@ -79,6 +86,13 @@ struct One {
 FB_FN f32 to_f(i32 v) { return (f32)v; }
 // Towards zero; the caller has clamped `v` to the range of the result.
 FB_FN i32 to_i(f32 v) { return (i32)v; }
+// The integer part of 0 <= v < 2^31.
+FB_FN f32 whole(f32 v) { return to_f(to_i(v)); }
+// The largest integer not above v, as a float; `v` is within +-2^24.
+FB_FN f32 floor_small(f32 v) {
+  f32 t = to_f(to_i(v));
+  return t > v ? t - 1.0f : t;
+}
 FB_FN bool any(bool mask) { return mask; }
 FB_FN u32 bits_of(f32 v) {
 #ifdef __CUDACC__
@@ -113,10 +127,6 @@ FB_FN i32 load_rgb(const u8* base, i32 offset) {
   return base[offset] | base[offset + 1] << 8 | base[offset + 2] << 16;
 }
 FB_FN f32 load_f32(const f32* base, i32 index) { return base[index]; }
-FB_FN void store_f32(f32* to, f32 v, i32) { *to = v; }
-FB_FN void store_u8(u8* to, i32 v, i32) { *to = (u8)v; }
-FB_FN void scatter_f32(f32* to, f32 v, i32) { *to = v; }
-FB_FN void scatter_u8(u8* to, i32 v, i32) { *to = (u8)v; }
 // Whether four elements at `p` can be moved in one access.
 template <class E> FB_FN bool aligned4(const E* p) { return (u64)p % (4 * sizeof(E)) == 0; }
 // Four consecutive elements in one access, for which `aligned4` holds; bytes as whole floats.
@@ -179,6 +189,31 @@ struct Wide {
 
 FB_FN Wide::f to_f(Wide::i v) { return __builtin_convertvector(v, Wide::f); }
 FB_FN Wide::i to_i(Wide::f v) { return __builtin_convertvector(v, Wide::i); }
+FB_FN Wide::f whole(Wide::f v) {
+#if defined(__AVX512F__)
+  return (Wide::f)_mm512_maskz_roundscale_ps(0xFFFF, (__m512)v, 3);
+#elif defined(__AVX__)
+  return (Wide::f)_mm256_round_ps((__m256)v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+#elif defined(__SSE4_1__)
+  return (Wide::f)_mm_round_ps((__m128)v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+#else
+  return to_f(to_i(v));
+#endif
+}
+// The same but for the sign of a zero.
+FB_FN Wide::f floor_any(Wide::f v) {
+#if defined(__AVX512F__)
+  return (Wide::f)_mm512_maskz_roundscale_ps(0xFFFF, (__m512)v, 1);
+#elif defined(__AVX__)
+  return (Wide::f)_mm256_round_ps((__m256)v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+#elif defined(__SSE4_1__)
+  return (Wide::f)_mm_round_ps((__m128)v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+#else
+  Wide::f t = to_f(to_i(v));
+  return t > v ? t - 1.0f : t;
+#endif
+}
+FB_FN Wide::f floor_small(Wide::f v) { return floor_any(v) + 0.0f; }
 FB_FN bool any(Wide::i mask) {
 #if defined(__AVX512F__)
   return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
@@ -217,29 +252,13 @@ FB_FN Wide::f load_f32(const f32* base, Wide::i index) {
   return v;
 #endif
 }
-// The first `n` lanes, to consecutive places.
-FB_FN void store_f32(f32* to, Wide::f v, i32 n) {
-  if (n >= FB_LANES) {
-    memcpy(to, &v, sizeof v);
-  } else {
-    for (i32 k = 0; k < n; ++k) to[k] = v[k];
-  }
-}
-FB_FN void store_u8(u8* to, Wide::i v, i32 n) {
+FB_FN void store(f32* to, Wide::f v) { memcpy(to, &v, sizeof v); }
+FB_FN void store(i32* to, Wide::i v) { memcpy(to, &v, sizeof v); }
+// Of values in 0..255.
+FB_FN void store(u8* to, Wide::i v) {
   typedef u8 bytes __attribute__((vector_size(FB_LANES)));
   bytes b = __builtin_convertvector(v, bytes);
-  if (n >= FB_LANES) {
-    memcpy(to, &b, sizeof b);
-  } else {
-    for (i32 k = 0; k < n; ++k) to[k] = b[k];
-  }
-}
-// The first `n` lanes, to every third place.
-FB_FN void scatter_f32(f32* to, Wide::f v, i32 n) {
-  for (i32 k = 0; k < n; ++k) to[3 * k] = v[k];
-}
-FB_FN void scatter_u8(u8* to, Wide::i v, i32 n) {
-  for (i32 k = 0; k < n; ++k) to[3 * k] = (u8)v[k];
+  memcpy(to, &b, sizeof b);
 }
 template <> struct Iota<Wide> {
   static FB_MEMBER Wide::i get() {
@@ -317,6 +336,15 @@ template <class T> FB_FN typename T::i splat(i32 x) {
 // min(a, b) = a < b ? a : b, max(a, b) = a > b ? a : b.
 template <class V> FB_FN V min2(V a, V b) { return a < b ? a : b; }
 template <class V> FB_FN V max2(V a, V b) { return a > b ? a : b; }
+#if defined(__AVX512F__)
+// The instructions' own rule, in which the compiler does not always see ours.
+FB_FN Wide::f min2(Wide::f a, Wide::f b) {
+  return (Wide::f)_mm512_maskz_min_ps(0xFFFF, (__m512)a, (__m512)b);
+}
+FB_FN Wide::f max2(Wide::f a, Wide::f b) {
+  return (Wide::f)_mm512_maskz_max_ps(0xFFFF, (__m512)a, (__m512)b);
+}
+#endif
 
 // Round half away from zero and saturate to 0..255; NaN is 0. The clamp leaves v >= 0, where
 // trunc(v + 0.49999997) is roundf(v) for every float below 256: 0.49999997f is the float before
@@ -324,13 +352,7 @@ template <class V> FB_FN V max2(V a, V b) { return a > b ? a : b; }
 template <class T> FB_FN typename T::f round_u8(typename T::f v) {
   typename T::f zero = {};
   v = min2(max2(v, zero), splat<T>(255.0f));
-  return to_f(to_i(v + 0.49999997f));
-}
-
-// The largest integer not above v, as a float; `v` is within +-2^24.
-template <class T> FB_FN typename T::f floor_small(typename T::f v) {
-  typename T::f t = to_f(to_i(v));
-  return t > v ? t - 1.0f : t;
+  return whole(v + 0.49999997f);
 }
 
 // Every NaN is stored with the same bits.

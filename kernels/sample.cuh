@@ -117,7 +117,7 @@ FB_FN Rgb<T> sample(const Resolved& r, const Image& image, u32 type, typename T:
   typename T::f far = splat<T>((f32)MAX_SIDE + 1.0f);
   sx = min2(max2(sx, -far), far);
   sy = min2(max2(sy, -far), far);
-  typename T::f fx = floor_small<T>(sx), fy = floor_small<T>(sy);
+  typename T::f fx = floor_small(sx), fy = floor_small(sy);
   typename T::i ix = to_i(fx), iy = to_i(fy);
   Axis<T> x0 = along<T>(r, ix, r.view_width, r.pre_x), y0 = along<T>(r, iy, r.view_height, r.pre_y);
   if (r.gather == GATHER_NEAREST) return tap<T>(r, image, type, x0, y0);

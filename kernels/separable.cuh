@@ -19,7 +19,7 @@ enum {
 };
 
 // Whether the tables have room. Beyond that few source pixels are read by more than one output pixel.
-FB_FN bool fits_rows(const Resolved& r) {
+FB_FN bool fits_tables(const Resolved& r) {
   return r.taps_x.count <= MAX_TAPS && r.taps_y.count <= MAX_TAPS;
 }
 
@@ -48,7 +48,8 @@ template <class T> struct Separable {
     room = room < MAX_COLUMNS ? room : (i32)MAX_COLUMNS;
     width = r->out_width < room ? r->out_width : room;
     vectors = (width * 4 + T::lanes - 1) / T::lanes;
-    lines = width < HOST_PIXELS ? HOST_PIXELS / width : 1;
+    i32 strip = HOST_REGISTERS * T::lanes;
+    lines = width < strip ? strip / width : 1;
     for (f32& value : values) value = 0.0f;
   }
 

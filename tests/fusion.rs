@@ -6,13 +6,14 @@ mod common;
 #[path = "common/graphs.rs"]
 mod graphs;
 
-use common::{pixels, run, run_resolved};
+use common::{pixels, run, run_resolved, spec, step};
 use forebay::decoder::{Region, Scale, Wanted};
 use forebay::device::cpu::Cpu;
 use forebay::executor::program::Program;
 use forebay::graph::plan::Plan;
 use forebay::graph::program::{MAX_POINTS, NO_GUARD, Op, STEP_RESAMPLE};
-use forebay::graph::spec::Spec;
+use forebay::graph::spec::{Arg, Dist, Spec, Step};
+use forebay::tensor::{DType, Layout};
 use forebay::{ops, rng};
 use graphs::{any_spec, picture, size};
 use proptest::prelude::*;
@@ -162,4 +163,67 @@ fn random_graphs_are_rich() {
     );
     assert!(compiled > 270 && fused > 1500 && guarded > 1500 && combinations > 1000 && full > 10);
     assert!(resamples > 100 && parts > 50);
+}
+
+/// Gathers, crops and flips for a picture of that size, between which no pass is cut.
+fn movements(width: u32, height: u32, border: &str) -> Vec<Vec<Step>> {
+    let angle = |range: f32| Arg::Draw {
+        dist: Dist::Uniform { lo: -range, hi: range },
+        per_channel: false,
+    };
+    let text = |word: &str| Arg::Text(word.into());
+    let edge = match border {
+        "constant" => vec![("border", text(border)), ("fill", Arg::Number(77.0))],
+        _ => vec![("border", text(border))],
+    };
+    let with = |op: &str, args: &[(&str, Arg)]| step(op, &[args, &edge].concat());
+    let rotate = |range| with("rotate", &[("angle", angle(range)), ("keep_size", Arg::Bool(true))]);
+    let scale =
+        |scale: f64| with("affine", &[("angle", angle(20.0)), ("scale", Arg::Number(scale))]);
+    let flip = |h, v| step("flip", &[("horizontal", Arg::Bool(h)), ("vertical", Arg::Bool(v))]);
+    let size = |height: u32, width: u32| Arg::Numbers(vec![height.into(), width.into()]);
+    let crop = |padding: f64| {
+        let padding = [("padding", Arg::Number(padding)), ("position", text("random"))];
+        with("crop", &[&[("size", size(height, width))][..], &padding].concat())
+    };
+    let inner = step("crop", &[("size", size(height.div_ceil(2), width.div_ceil(2)))]);
+    vec![
+        vec![rotate(15.0)],
+        vec![flip(true, false), rotate(200.0)],
+        vec![rotate(90.0), flip(true, true), inner.clone()],
+        vec![inner, flip(false, true), scale(0.7)],
+        vec![scale(3.0)],
+        vec![with("rotate", &[("angle", angle(45.0))])],
+        vec![with("rotate", &[("angle", angle(30.0)), ("interp", text("nearest"))])],
+        vec![crop(4.0)],
+        vec![flip(true, false), crop(9.0)],
+        vec![crop(2.0), flip(true, true), crop(3.0)],
+    ]
+}
+
+/// The host reads rows and stores strips: where registers, chunks and borders end among them depends
+/// on the width. The grid knows neither.
+#[test]
+fn every_width() {
+    let wide = [255, 256, 257, 300, 600].map(|width| (width, 5));
+    let sizes = (1..=70).map(|width| (width, 1 + width * 5 % 23)).chain(wide);
+    for (k, (width, height)) in sizes.enumerate() {
+        let image = pixels(width, height, &picture(width, height));
+        let border = ["constant", "clamp", "reflect"][k % 3];
+        for (j, steps) in movements(width, height, border).into_iter().enumerate() {
+            let layout = [None, Some(Layout::Chw)][(j + k / 3) % 2];
+            let dtype = [DType::U8, DType::F32][(j / 2 + k) % 2];
+            let spec = spec(steps, layout, Some(dtype));
+            let plan = Plan::compile(&spec, ops::ALL).unwrap();
+            let grid = Program::with(plan.clone(), Cpu::best().unwrap()).on_grid(32);
+            let programs = Cpu::levels().into_iter().map(|cpu| Program::with(plan.clone(), cpu));
+            for program in programs {
+                for id in 0..4 {
+                    let [got, expected] = [&program, &grid].map(|p| run(p, &image, EPOCH, id));
+                    let device = program.device();
+                    assert!(got == expected, "{device} {width}x{height} {:?}", spec.steps);
+                }
+            }
+        }
+    }
 }

@@ -99,11 +99,14 @@ static void rounding(u32 stride) {
 static void small_parts() {
   for (i32 k = -400; k <= 400; ++k) {
     f32 v = (f32)k * 0.125f;
-    CHECK(floor_small<One>(v) == floorf(v), "%g", v);
-    CHECK(floor_small<Wide>(splat<Wide>(v))[Wide::lanes - 1] == floorf(v), "%g", v);
+    CHECK(floor_small(v) == floorf(v), "%g", v);
+    CHECK(floor_small(splat<Wide>(v))[Wide::lanes - 1] == floorf(v), "%g", v);
   }
   f32 far[] = {4194304.0f, -4194304.0f, -4194303.5f, 4194303.5f, -0.0f, 1e-30f, -1e-30f};
-  for (f32 v : far) CHECK(floor_small<One>(v) == floorf(v), "%g", v);
+  for (f32 v : far) {
+    CHECK(floor_small(v) == floorf(v), "%g", v);
+    CHECK(same(floor_small(splat<Wide>(v))[0], floor_small(v)), "%g", v);
+  }
   u32 nans[] = {0x7FC00000u, 0xFFC00000u, 0x7F800001u, 0xFFFFFFFFu};
   for (u32 bits : nans) {
     CHECK(bits_of(one_nan<One>(from_bits(bits))) == 0x7FC00000u, "%08x", bits);
@@ -114,6 +117,13 @@ static void small_parts() {
   CHECK(same(min2(0.0f, -0.0f), -0.0f) && same(max2(-0.0f, 0.0f), 0.0f), "signed zeros");
   CHECK(min2(NAN, 1.0f) == 1.0f && max2(NAN, 1.0f) == 1.0f, "NaN first");
   CHECK(min2(1.0f, NAN) != min2(1.0f, NAN) && max2(1.0f, NAN) != max2(1.0f, NAN), "NaN second");
+  const f32 operands[] = {0.0f, -0.0f, 1.0f, NAN, INFINITY};
+  for (f32 a : operands) {
+    for (f32 b : operands) {
+      Wide::f least = min2(splat<Wide>(a), splat<Wide>(b)), most = max2(splat<Wide>(a), splat<Wide>(b));
+      CHECK(same(least[0], min2(a, b)) && same(most[0], max2(a, b)), "%g %g", a, b);
+    }
+  }
 }
 
 static void sine_cosine() {
