@@ -2,7 +2,8 @@
 //
 // Work is cut into strips of consecutive output pixels in row-major order, across row ends, which run in
 // registers: a GPU thread's has 4 pixels, the host's 4 vector registers of them. Where pixels are not
-// the source's in its order, a thread finds each by itself (`sample`), the host row by row (`Rows`).
+// the source's in its order, a thread finds each by itself (`sample`, `resampled`), the host row by row
+// (`Rows`, `Separable`).
 #include "known.cuh"
 #include "rows.cuh"
 #include "separable.cuh"
@@ -60,8 +61,7 @@ FB_FN void read_strip(ThreadStrip& s, const Resolved& r, const Image& source, u3
   }
 }
 
-// A thread's strip from pixel `p` on.
-FB_FN void run_thread(const AugmentArgs& args, const Resolved& r, const Image* images, i32 p) {
+FB_FN void run_thread_strip(const AugmentArgs& args, const Resolved& r, const Image* images, i32 p) {
   i32 total = r.out_width * r.out_height;
   ThreadStrip s;
   read_strip(s, r, images[args.pass.source], args.pass.source_type, p, total);
@@ -69,10 +69,10 @@ FB_FN void run_thread(const AugmentArgs& args, const Resolved& r, const Image* i
   store_strip(s, images[args.pass.dest], args.pass, p, total);
 }
 
-// The host resamples in blocks of columns, with 150 KB of tables. A strip may reach beyond a row that
-// is shorter than it is: what it leaves there is overwritten by the rows that follow.
+// The host resamples in blocks of columns, with 150 KB of tables. A strip may reach beyond a row that is
+// shorter than it is: what it leaves there is overwritten by the rows that follow.
 template <class T>
-FB_APART void resample_rows(const AugmentArgs& args, const Resolved& r, const Image* images) {
+FB_APART void run_separable(const AugmentArgs& args, const Resolved& r, const Image* images) {
   constexpr i32 step = HOST_REGISTERS * T::lanes;
   i32 total = r.out_width * r.out_height;
   Chain chain;
@@ -83,12 +83,12 @@ FB_APART void resample_rows(const AugmentArgs& args, const Resolved& r, const Im
   i32 last_strip = rows.width > step ? rows.width - step : 0;
   for (i32 x = 0; x < r.out_width; x += rows.width) {
     // The last block, and in it the last strip, ends where the row ends.
-    i32 first = x < last_block ? x : last_block;
+    i32 first = min2(x, last_block);
     rows.block(first);
     for (i32 y = 0; y < r.out_height; y += rows.lines) {
       rows.sum(y);
       for (i32 k = 0; k < rows.width; k += step) {
-        i32 column = k < last_strip ? k : last_strip, p = y * r.out_width + first + column;
+        i32 column = min2(k, last_strip), p = y * r.out_width + first + column;
         Strip<T, HOST_REGISTERS> s;
         rows.read(s, column);
         run_chain(s, chain, images, p, total);
@@ -98,17 +98,21 @@ FB_APART void resample_rows(const AugmentArgs& args, const Resolved& r, const Im
   }
 }
 
+template <class T>
+FB_FN void resample_sample(const AugmentArgs& args, const Resolved& r, const Image* images) {
+  if constexpr (T::lanes > 1) {
+    if (fits_tables(r)) return run_separable<T>(args, r, images);
+  }
+  i32 total = r.out_width * r.out_height;
+  for (i32 p = 0; p < total; p += THREAD_PIXELS) run_thread_strip(args, r, images, p);
+}
+
 // On the host: strips of the source, or of planes that are filled a chunk at a time.
 template <class T>
 FB_FN void augment_sample(const AugmentArgs& args, const Resolved& r, const Image* images) {
   constexpr i32 step = HOST_REGISTERS * T::lanes;
   static_assert(CHUNK % step == 0, "chunks end where strips end");
   i32 total = r.out_width * r.out_height;
-  if (r.gather == GATHER_RESAMPLE) {
-    if (fits_rows(r)) return resample_rows<T>(args, r, images);
-    for (i32 p = 0; p < total; p += THREAD_PIXELS) run_thread(args, r, images, p);
-    return;
-  }
   const Image& source = images[args.pass.source];
   u32 type = args.pass.source_type;
   Chain chain;
@@ -135,7 +139,9 @@ FB_FN void augment_range(const AugmentArgs& args, u32 begin, u32 end) {
   for (u32 sample = begin; sample < end; ++sample) {
     if (args.status[sample] != 0) continue;
     const Resolved& r = args.resolved[(u64)sample * args.n_passes + args.number];
-    augment_sample<T>(args, r, args.images + (u64)sample * args.n_images);
+    const Image* images = args.images + (u64)sample * args.n_images;
+    if (r.gather == GATHER_RESAMPLE) resample_sample<T>(args, r, images);
+    else augment_sample<T>(args, r, images);
   }
 }
 
@@ -148,7 +154,7 @@ FB_FN void augment_thread(const AugmentArgs& args, u32 block, u32 thread, u32 th
   // A grid holds 2^31 - 1 blocks; where that is too few for the largest image, blocks go round.
   u32 step = args.tiles * threads * THREAD_PIXELS;
   for (u32 p = (tile * threads + thread) * THREAD_PIXELS; p < (u32)total; p += step)
-    run_thread(args, r, images, (i32)p);
+    run_thread_strip(args, r, images, (i32)p);
 }
 
 }  // namespace FB_LEVEL

@@ -64,8 +64,7 @@ FB_FN Known known_at_start(const Resolved& r, u32 source_type) {
   k = {min2(k.lo, fill), max2(k.hi, fill), negative_zero ? 0.0f : min2(k.grain, last_place(fill))};
   if (r.gather == GATHER_NONE || r.gather == GATHER_NEAREST) return k;
   if (r.gather != GATHER_LINEAR && r.gather != GATHER_RESAMPLE) return nothing_known();
-  // Means lie between their taps but for some last places, of which the most taps of the host's way to
-  // resample make few.
+  // Means lie between their taps but for some last places, also of MAX_TAPS along either axis.
   f32 spare = (k.hi - k.lo) * 0.0001f;
   return {k.lo - spare, k.hi + spare, 0.0f};
 }

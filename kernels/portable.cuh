@@ -47,7 +47,7 @@ typedef double f64;
 // Given on the command line: FB_LEVEL, the namespace; FB_LANES, floats in a vector register.
 #define FB_FN static inline __attribute__((always_inline))
 #define FB_MEMBER inline __attribute__((always_inline))
-// A function with registers and a stack frame of its own.
+// A function with registers of its own.
 #define FB_APART static __attribute__((noinline))
 #define FB_UNROLL
 #define FB_ROLL

@@ -19,7 +19,7 @@ enum {
 };
 
 // Whether the tables have room. Beyond that few source pixels are read by more than one output pixel.
-FB_FN bool fits_rows(const Resolved& r) {
+FB_FN bool fits_tables(const Resolved& r) {
   return r.taps_x.count <= MAX_TAPS && r.taps_y.count <= MAX_TAPS;
 }
 

@@ -123,10 +123,10 @@ pub(crate) fn resamples() -> Vec<(String, Tables)> {
         };
         let mut steps = vec![
             formula("float", "x * 1.7 - 60"),
-            pad("reflect"),
+            pad(["reflect", "clamp"][k % 2]),
             step("flip", &[]),
             step(op, &args),
-            pad("clamp"),
+            pad(["clamp", "reflect"][k % 2]),
             step("flip", &[("vertical", Arg::Bool(true))]),
         ];
         if !float {
@@ -135,6 +135,18 @@ pub(crate) fn resamples() -> Vec<(String, Tables)> {
         let dtype = if k % 2 == 0 { DType::F32 } else { DType::U8 };
         let tables = Tables::of(&spec(steps, LAYOUTS[k / 2 % 2], Some(dtype))).unwrap();
         all.push((format!("resample, from f32: {float}, {args:?}"), tables));
+    }
+    // Windows of which no attempt fits, and a result larger than any image.
+    let window = |aspect: [f64; 2]| {
+        let args = [("size", Arg::Number(5.0)), ("aspect", Arg::Numbers(aspect.to_vec()))];
+        let area = [("area", Arg::Numbers(vec![0.9, 1.0]))];
+        step("random_resized_crop", &[&args[..], &area].concat())
+    };
+    let size = Arg::Numbers(vec![60_000.0, 2_000.0]);
+    let large = step("resize", &[("size", size), ("mode", text("not_smaller"))]);
+    for step in [window([5.0, 6.0]), window([0.05, 0.1]), large] {
+        let label = format!("{step:?}");
+        all.push((label, Tables::of(&spec(vec![step], None, None)).unwrap()));
     }
     all
 }
