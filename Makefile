@@ -28,8 +28,8 @@ export CIFAR10 ?=
 export FOREBAY_CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/forebay
 PYTHON := $(FOREBAY_CACHE)/python-2.11.0
 PEERS_PYTHON := $(FOREBAY_CACHE)/peers-dali-2.4.0
-# Benchmarks of pieces are files; those in folders need a GPU or data.
-PIECES := $(basename $(notdir $(wildcard benches/*.rs)))
+# Benchmarks of pieces are files; those in folders need a GPU or data, and scale some gigabytes.
+PIECES := $(filter-out scale,$(basename $(notdir $(wildcard benches/*.rs))))
 COMPARISONS = $(wildcard tests/python/test_*.py)
 # Where the data folder is, with it the interpreter of compiled kernels; elsewhere their test is skipped.
 INTERPRETER = $(wildcard $(or $(FOREBAY_SHARED),../shared)/tools/ptxrun.py)
