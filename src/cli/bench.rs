@@ -9,11 +9,11 @@ use super::digest::Digest;
 use super::open::{self, BatchArgs, SourceArgs};
 use super::paths::Paths;
 use super::{baseline, calibrate, pipelines, progress::Progress};
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use bottleneck::Work;
 use cold::Cold;
-use forebay::graph::spec::Spec;
-use forebay::loader::Loader;
+use forebay::graph::spec::{ReaderKind, Spec};
+use forebay::loader::{Loader, kind_in};
 use process::Usage;
 use report::Report;
 use std::io::{Write, stdout};
@@ -134,8 +134,11 @@ fn measure(args: &Args, loader: &mut Loader, cold: Option<Cold>) -> Result<Repor
 /// The files behind the samples, for `flag`, in their order.
 fn files(flag: &str, args: &Args, spec: &Spec, loader: &Loader) -> Result<Vec<PathBuf>> {
     let root = open::roots(args.source.data(), &spec.reader.kind)?.swap_remove(0);
+    if kind_in(&spec.reader.kind, &root) == ReaderKind::Tar {
+        bail!("{flag} reads image files, and {} holds tar shards", root.display());
+    }
     let file = |id| root.join(loader.place(id));
-    // CIFAR-10's binaries and shards hold many samples a file.
+    // CIFAR-10's binaries hold many samples a file.
     ensure!(file(0).exists(), "{flag} takes a file a sample, and {} is none", file(0).display());
     Ok((0..loader.samples()).map(file).collect())
 }
