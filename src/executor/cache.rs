@@ -3,7 +3,7 @@
 //! An epoch asks for each sample once. So where memory does not hold all of them nothing is ever
 //! thrown out: whatever a newcomer replaced would be asked for before the newcomer is again, and a
 //! cache that keeps the latest would be asked for none that it holds. And since nothing leaves, what
-//! was found is used where it lies, and finding it takes no lock.
+//! was found may be used where it lies, and finding it takes no lock.
 
 use super::memory;
 use crate::decoder::{Info, Pixels};

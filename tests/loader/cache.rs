@@ -45,6 +45,18 @@ fn samples_are_read_once() {
     }
 }
 
+/// The kernels read large images where they are kept.
+#[test]
+fn large_images_come_from_the_cache() {
+    let large = || Source::new(12, |_| Ok((80, 75)));
+    let mut plain = load(&drawn(), &large(), &options(4, 2));
+    let mut kept = load(&drawn(), &large(), &caching(Cache::Decoded, 1 << 20, options(4, 2)));
+    for number in 0..3 {
+        assert!(epoch(&mut kept, number) == epoch(&mut plain, number));
+    }
+    assert_eq!(kept.cache_stats().unwrap().hits, 24);
+}
+
 /// A shard keeps what it reads, which in a shuffled epoch is other samples each time.
 #[test]
 fn shards_keep_what_they_read() {
