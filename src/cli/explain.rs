@@ -209,7 +209,7 @@ mod tests {
         let spec = super::super::pipelines::built_in("cifar10-train").unwrap();
         let plan = Plan::compile(&spec, ops::ALL).unwrap();
         let mut text = String::new();
-        let sizes = sizes(&plan, Size { height: 32, width: 32 }).unwrap();
+        let sizes = super::sizes(&plan, Size { height: 32, width: 32 }).unwrap();
         passes(&mut text, &plan, &sizes);
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let first =
