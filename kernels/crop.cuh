@@ -7,12 +7,17 @@
 
 namespace FB_LEVEL {
 
+// Before the pass's gather, if it has one.
+FB_FN void push_before(Resolved& out, Map x, Map y) {
+  out.pre_x[out.pre] = x;
+  out.pre_y[out.pre++] = y;
+  out.view_width = out.out_width;
+  out.view_height = out.out_height;
+}
+
 FB_FN void push_map(Resolved& out, Map x, Map y) {
   if (out.gather == GATHER_NONE) {
-    out.pre_x[out.pre] = x;
-    out.pre_y[out.pre++] = y;
-    out.view_width = out.out_width;
-    out.view_height = out.out_height;
+    push_before(out, x, y);
   } else {
     out.post_x[out.post] = x;
     out.post_y[out.post++] = y;

@@ -88,7 +88,7 @@ FB_FN u32 resolve_resample(const Step& step, const f32* r, const DrawKey& key, R
     Map x = {1, window.left, 0, BORDER_CLAMP}, y = {1, window.top, 0, BORDER_CLAMP};
     out.out_width = window.width;
     out.out_height = window.height;
-    push_map(out, x, y);
+    push_before(out, x, y);
   }
   i64 w = out.out_width, h = out.out_height, out_w = step.width, out_h = step.height;
   // Of the two sides one has the size asked for; the other follows at the scale of `to / from`.
