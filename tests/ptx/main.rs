@@ -56,7 +56,10 @@ fn compiled_kernels_equal_the_host() {
         println!("{kernel}: {executed} instructions executed, {never} never (jumps not counted)");
         // What is left are ways that only values or addresses beyond these cases take, and one of the two
         // that each division of 64 bits has, for operands that fit 32 and for others.
-        assert!(never * 200 <= 3 * (executed + never), "{kernel}: {never} of its instructions never ran");
+        assert!(
+            never * 200 <= 3 * (executed + never),
+            "{kernel}: {never} of its instructions never ran"
+        );
     }
 }
 
