@@ -1,7 +1,8 @@
 //! Encoded bytes to RGB pixels.
 //!
 //! JPEG goes through libjpeg-turbo (accurate IDCT, fancy upsampling), whose pixels are the
-//! reference; the other formats through the `image` crate. What a file is, its content says.
+//! reference; the other formats through the `image` crate. What a file is, its content says. JPEGs
+//! without any oddity take a faster way to the same pixels, [`own`].
 //!
 //! With a GPU, [`route`] sends large baseline JPEGs to [`nvjpeg`] instead.
 
@@ -12,6 +13,7 @@ mod jpeg_header;
 mod limits;
 pub mod nvjpeg;
 mod orient;
+mod own;
 mod route;
 mod sniff;
 mod structure;
@@ -22,8 +24,10 @@ pub use orient::Orientation;
 pub use route::{Frame, Reason, Route, Rule, Subsampling, route};
 pub use turbo::warning_text;
 
+use crate::device::cpu::Cpu;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Buffer;
+use own::Own;
 use sniff::{Kind, sniff};
 use turbo::Turbo;
 
@@ -140,7 +144,11 @@ pub fn probe(bytes: &[u8]) -> Result<Header> {
 /// What an image decodes to never depends on the images before it.
 pub struct Decoder {
     limits: Limits,
-    /// Made for the first JPEG.
+    /// The fast lane; `None` where every JPEG goes to libjpeg-turbo.
+    own: Option<Own>,
+    /// JPEGs that took it.
+    taken: u64,
+    /// Made for the first JPEG that needs it.
     turbo: Option<Turbo>,
     /// A picture before it is turned upright.
     stored: Pixels,
@@ -151,7 +159,19 @@ pub struct Decoder {
 impl Decoder {
     /// A decoder with the given limits.
     pub fn new(limits: Limits) -> Self {
-        Decoder { limits, turbo: None, stored: Pixels::new(), raw: Vec::new() }
+        Self::with(limits, Cpu::best())
+    }
+
+    /// A decoder whose fast lane runs the kernels of one level; without one, every JPEG goes to
+    /// libjpeg-turbo. The pixels are the same.
+    pub fn with(limits: Limits, level: Option<Cpu>) -> Self {
+        let (stored, raw) = (Pixels::new(), Vec::new());
+        Decoder { limits, own: level.map(Own::new), taken: 0, turbo: None, stored, raw }
+    }
+
+    /// How many JPEGs did not need libjpeg-turbo.
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Decodes `bytes`, whose format is found from their content, with EXIF orientation applied.
@@ -166,6 +186,10 @@ impl Decoder {
         self.limits.check_bytes(bytes.len())?;
         match sniff(bytes)? {
             Kind::Jpeg => {
+                if self.take(bytes, out)?.is_some() {
+                    self.taken += 1;
+                    return Ok(Info { format: "jpeg", warnings: Vec::new() });
+                }
                 let turn = jpeg_header::orientation(bytes);
                 let turbo = match &mut self.turbo {
                     Some(turbo) => turbo,
@@ -188,5 +212,24 @@ impl Decoder {
                 Ok(Info { format: formats::name(format), warnings: Vec::new() })
             }
         }
+    }
+
+    /// The fast lane. `None`: the file is not for it, or there is doubt.
+    fn take(&mut self, bytes: &[u8], out: &mut Pixels) -> Result<Option<()>> {
+        let Some(own) = &mut self.own else { return Ok(None) };
+        let Some(prepared) = own.prepare(bytes) else { return Ok(None) };
+        let (width, height) = prepared.size();
+        if self.limits.check_pixels(width, height).is_err() {
+            return Ok(None);
+        }
+        let turn = prepared.orientation();
+        if turn == Orientation::UPRIGHT {
+            return own.decode(&prepared, bytes, out);
+        }
+        let done = own.decode(&prepared, bytes, &mut self.stored)?;
+        if done.is_some() {
+            turn.apply(&self.stored, out)?;
+        }
+        Ok(done)
     }
 }

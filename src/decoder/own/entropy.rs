@@ -1,0 +1,153 @@
+//! Entropy-coded bits to coefficients, in groups of blocks as the kernels take them.
+
+use super::bits::{Bits, Stream};
+use super::header::ZIGZAG;
+use super::layout::{Layout, Slots};
+use super::tables::{BITS, Huffman};
+
+/// Blocks of a group: coefficient k of block b is at k * [`LANES`] + b.
+pub(super) const LANES: usize = 16;
+
+/// The coefficients of a group.
+pub(super) type Group = [i16; 64 * LANES];
+
+/// Where coefficient k, in zigzag order, of a group's first block is. Those behind the last are where it is,
+/// so that a run that leaves the block needs no check before it is stored.
+const PLACES: [u16; 128] = {
+    let mut places = [0; 128];
+    let mut k = 0;
+    while k < 128 {
+        places[k] = ZIGZAG[if k < 64 { k } else { 63 }] as u16 * LANES as u16;
+        k += 1;
+    }
+    places
+};
+
+/// Look-ups that the bits of one refill are enough for.
+const AT_ONCE: u32 = Bits::HELD / BITS;
+
+/// The place in a scan from which decoding goes on.
+pub(super) struct Cursor {
+    bits: Bits,
+    interval: usize,
+    /// MCUs left of the interval.
+    left: u32,
+    /// First coefficient of each component's last block.
+    dc: [i32; 3],
+}
+
+impl Cursor {
+    /// The start of a scan with `mcus` MCUs an interval.
+    pub(super) fn new(stream: &Stream, mcus: u32) -> Option<Self> {
+        Some(Cursor { bits: stream.interval(0)?, interval: 0, left: mcus, dc: [0; 3] })
+    }
+
+    /// Whether the scan ends here.
+    pub(super) fn is_at_end(&self, stream: &Stream) -> bool {
+        stream.ends_at(self.interval, &self.bits)
+    }
+
+    /// Decodes the next `rows` rows of MCUs. `groups` are zeros before; `last` gets the last coefficient of
+    /// each group, in zigzag order. `None`: the bits are not what they should be, or may not be.
+    pub(super) fn rows(
+        &mut self,
+        stream: &Stream,
+        codes: &[(&Huffman, &Huffman)],
+        layout: &Layout,
+        rows: usize,
+        groups: &mut [Group],
+        last: &mut [u8],
+    ) -> Option<()> {
+        let bytes = stream.bytes();
+        let mut bits = self.bits;
+        for row in 0..rows {
+            for column in 0..layout.mcus.0 {
+                if self.left == 0 {
+                    if !stream.ends_at(self.interval, &bits) {
+                        return None;
+                    }
+                    self.interval += 1;
+                    bits = stream.interval(self.interval)?;
+                    (self.left, self.dc) = (layout.interval, [0; 3]);
+                }
+                self.left -= 1;
+                for &Slots { component, first, across, down } in &layout.blocks {
+                    let slot = first + column * across + row * down;
+                    let group = groups.get_mut(slot / LANES)?;
+                    let (dc, ac) = *codes.get(component)?;
+                    let before = self.dc.get_mut(component)?;
+                    let k = block(&mut bits, bytes, dc, ac, before, group, slot % LANES)?;
+                    let last = last.get_mut(slot / LANES)?;
+                    *last = (*last).max(k);
+                }
+            }
+        }
+        self.bits = bits;
+        Some(())
+    }
+}
+
+/// Decodes a block into lane `lane`; gives its last coefficient.
+#[inline(always)]
+fn block(
+    bits: &mut Bits,
+    bytes: &[u8],
+    dc: &Huffman,
+    ac: &Huffman,
+    before: &mut i32,
+    group: &mut Group,
+    lane: usize,
+) -> Option<u8> {
+    let mut put = |k: usize, value: i16| {
+        group[(usize::from(PLACES[k & 127]) + lane) & (64 * LANES - 1)] = value;
+    };
+    bits.refill(bytes)?;
+    let mut entry = dc.look(bits.held);
+    if entry.is_rare() {
+        entry = dc.resolve(bits.held)?;
+    }
+    bits.drop(entry.bits());
+    *before += i32::from(entry.value());
+    // Of 8-bit samples; more would also be more than the kernels take.
+    if !(-2048..2048).contains(before) {
+        return None;
+    }
+    put(0, *before as i16);
+
+    let mut k = 0;
+    'refill: loop {
+        bits.refill(bytes)?;
+        for _ in 0..AT_ONCE {
+            let mut entry = ac.look(bits.held);
+            if entry.has_value() {
+                bits.drop(entry.bits());
+                k += entry.advance();
+                put(k, entry.value());
+                if k >= 63 {
+                    break 'refill;
+                }
+                continue;
+            }
+            if entry.is_rare() {
+                bits.refill(bytes)?;
+                entry = ac.resolve(bits.held)?;
+            }
+            bits.drop(entry.bits());
+            if entry.is_end() {
+                break 'refill;
+            }
+            k += entry.advance();
+            put(k, entry.value());
+            if k >= 63 {
+                // Zeros to the end of a block have a code of their own.
+                if !entry.has_value() {
+                    return None;
+                }
+                break 'refill;
+            }
+            continue 'refill;
+        }
+    }
+    // A run that leads out of the block is what libjpeg forgives.
+    if k < 64 { Some(k as u8) } else { None }
+}

@@ -1,0 +1,172 @@
+//! The kernels that make pixels of coefficients: `kernels/idct.cu` and `kernels/colour.cu`.
+#![allow(unsafe_code)]
+
+use super::entropy::{Group, LANES};
+use super::layout::{Layout, Plane};
+use crate::device::Kernel;
+use crate::device::cpu::Cpu;
+use std::ops::Range;
+
+/// Where the blocks of groups go.
+pub(super) struct Places {
+    /// Of each block's first sample.
+    at: Vec<i32>,
+    stride: i32,
+    /// Blocks 2k and 2k + 1 of a group lie beside each other.
+    paired: bool,
+    /// Bytes of planes that hold them all.
+    reach: usize,
+}
+
+impl Places {
+    /// Rows of samples are `stride` bytes apart.
+    pub(super) fn new(at: impl Iterator<Item = usize>, stride: usize, paired: bool) -> Self {
+        let at: Vec<usize> = at.collect();
+        let pairs = || at.as_chunks::<2>().0.iter();
+        assert!(!paired || pairs().all(|[one, two]| one + 8 == *two));
+        let reach = at.iter().max().map_or(0, |most| most + 7 * stride + 8);
+        // Planes of some gigabytes would hold more than the widest picture has.
+        let number = |n: usize| i32::try_from(n).expect("a band's planes are small");
+        number(reach);
+        let stride = number(stride);
+        Places { at: at.into_iter().map(number).collect(), stride, paired, reach }
+    }
+}
+
+/// How chroma is stored, and whether it is interpolated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Chroma {
+    None,
+    Full,
+    HalfX,
+    HalfY,
+    HalfXy,
+    RepeatX,
+    RepeatXy,
+}
+
+/// `IdctArgs` of `kernels/idct.cu`.
+#[repr(C)]
+struct IdctArgs {
+    coefficients: *const Group,
+    quantisation: *const u8,
+    planes: *mut u8,
+    places: *const i32,
+    last: *const u8,
+    doubt: *mut u32,
+    n: u32,
+    stride: i32,
+    paired: u32,
+    unused: u32,
+}
+
+/// `Picture` of `kernels/colour.cuh`.
+#[repr(C)]
+struct Picture {
+    planes: [*const u8; 3],
+    to: *mut u8,
+    size: [i32; 2],
+    chroma_size: [i32; 2],
+    strides: [i32; 2],
+    firsts: [i32; 2],
+    rows: [i32; 2],
+    chroma: Chroma,
+    unused: u32,
+}
+
+/// `ColourArgs` of `kernels/colour.cu`.
+#[repr(C)]
+struct ColourArgs {
+    pictures: *const Picture,
+    n: u32,
+    tiles: u32,
+}
+
+const _: () = assert!(size_of::<IdctArgs>() == 64 && size_of::<Picture>() == 80);
+const _: () = assert!(size_of::<ColourArgs>() == 16);
+
+/// The kernels of one level.
+#[derive(Clone, Copy)]
+pub(super) struct Kernels {
+    pub(super) cpu: Cpu,
+}
+
+impl Kernels {
+    /// Blocks to samples. `last` has each group's last coefficient in zigzag order, `factors` 64 x
+    /// [`LANES`] of quantisation. False: a block is beyond what is sure to be as libjpeg has it.
+    pub(super) fn idct(
+        &self,
+        groups: &[Group],
+        factors: &[u8],
+        last: &[u8],
+        places: &Places,
+        planes: &mut [u8],
+    ) -> bool {
+        assert!(last.len() == groups.len() && groups.len() * LANES <= places.at.len());
+        assert!(factors.len() == size_of::<Group>() && places.reach <= planes.len());
+        let mut doubt = 0;
+        let args = IdctArgs {
+            coefficients: groups.as_ptr(),
+            quantisation: factors.as_ptr(),
+            planes: planes.as_mut_ptr(),
+            places: places.at.as_ptr(),
+            last: last.as_ptr(),
+            doubt: &raw mut doubt,
+            n: groups.len() as u32,
+            stride: places.stride,
+            paired: places.paired.into(),
+            unused: 0,
+        };
+        // SAFETY: the lengths checked above are what the kernel reads for `n` groups, and it writes eight
+        // rows of eight bytes at each place, which `reach` covers. All outlive the call, and nothing else
+        // uses what it writes.
+        unsafe { self.cpu.launch(Kernel::Idct, (&raw const args).cast(), 0..args.n) };
+        doubt == 0
+    }
+
+    /// Samples to rows `rows` of the picture `out`, where `planes` hold the band that begins with row
+    /// `band` of luma.
+    pub(super) fn colour(
+        &self,
+        layout: &Layout,
+        planes: &[u8],
+        band: usize,
+        rows: Range<usize>,
+        out: &mut [u8],
+    ) {
+        let &Layout { width, height, halved: (h, v), .. } = layout;
+        let luma = &layout.planes[0];
+        let [cb, cr] = if let [_, cb, cr] = &layout.planes[..] { [cb, cr] } else { [luma, luma] };
+        let chroma_height = height.div_ceil(v);
+        assert!(planes.len() == layout.memory && out.len() == width * height * 3);
+        assert!(rows.start < rows.end && rows.end <= height);
+        // Each row's own samples, and those of the rows of chroma around it, are there.
+        let has = |from: usize, to: usize, first: usize, plane: &Plane| {
+            from + plane.kept.min(first) >= first && to <= first + plane.rows
+        };
+        assert!(has(rows.start, rows.end, band, luma));
+        let from = (rows.start / v).saturating_sub(v - 1);
+        let to = (rows.end.div_ceil(v) + v - 1).min(chroma_height);
+        assert!(has(from, to, band / v, cb) && has(from, to, band / v, cr));
+
+        let number = |n: usize| n as i32;
+        let picture = Picture {
+            // Not slices of each, since strips read a little before and behind a plane.
+            planes: [luma, cb, cr].map(|plane| planes.as_ptr().wrapping_add(plane.at)),
+            to: out.as_mut_ptr(),
+            size: [width, height].map(number),
+            chroma_size: [width.div_ceil(h), chroma_height].map(number),
+            strides: [luma.stride, cb.stride].map(number),
+            firsts: [number(band) - number(luma.kept), number(band / v) - number(cb.kept)],
+            rows: [rows.start, rows.end].map(number),
+            chroma: layout.chroma,
+            unused: 0,
+        };
+        let args = ColourArgs { pictures: &raw const picture, n: 1, tiles: 1 };
+        // SAFETY: the rows that are read were checked above to be among those of the planes, which have
+        // enough bytes before and behind them for what a strip reads past its row; it writes the rows
+        // `rows` of a picture of `out`'s size. All outlive the call.
+        unsafe { self.cpu.launch(Kernel::Colour, (&raw const args).cast(), 0..1) };
+    }
+}

@@ -1,0 +1,248 @@
+//! Huffman codes as look-ups that yield a whole coefficient: how far to go on, its value, and the bits of
+//! code and value together.
+
+use std::sync::Arc;
+
+/// Bits of a look-up's index. Codes and values that together are longer go through [`Huffman::resolve`].
+pub(super) const BITS: u32 = 11;
+
+/// What kind of values a code is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Differences of a block's first coefficient.
+    Dc,
+    /// Runs of zeros and the coefficient behind them.
+    Ac,
+}
+
+/// What one code and the value behind it mean, in 32 bits: bits to drop (6), [`Entry::RARE`],
+/// [`Entry::END`], places to go on (5), value (the upper 16).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry(u32);
+
+impl Entry {
+    /// Nothing here: the code is longer than the index, or its value is, or there is no such code.
+    const RARE: u32 = 1 << 6;
+    /// The block's other coefficients are zero.
+    const END: u32 = 1 << 7;
+
+    fn new(bits: u32, flags: u32, advance: u32, value: i32) -> Self {
+        Entry(bits | flags | advance << 8 | (value as u32) << 16)
+    }
+
+    /// Bits of code and value.
+    #[inline(always)]
+    pub(super) fn bits(self) -> u32 {
+        self.0 & 63
+    }
+
+    #[inline(always)]
+    pub(super) fn is_rare(self) -> bool {
+        self.0 & Self::RARE != 0
+    }
+
+    #[inline(always)]
+    pub(super) fn is_end(self) -> bool {
+        self.0 & Self::END != 0
+    }
+
+    /// Whether there is a value that is not zero; then nothing else needs a look.
+    #[inline(always)]
+    pub(super) fn has_value(self) -> bool {
+        self.0 > 0xFFFF
+    }
+
+    /// From the last coefficient to this one.
+    #[inline(always)]
+    pub(super) fn advance(self) -> usize {
+        (self.0 >> 8 & 31) as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn value(self) -> i16 {
+        (self.0 >> 16) as i16
+    }
+}
+
+/// A code, ready to decode with.
+pub(super) struct Huffman {
+    class: Class,
+    look: Box<[Entry; 1 << BITS]>,
+    /// By length: the code behind the last of that length, as the upper bits of 16.
+    limits: [u32; 17],
+    /// By length: what turns a code into its symbol's index.
+    offsets: [i32; 17],
+    symbols: Box<[u8]>,
+}
+
+impl Huffman {
+    /// Of `counts[i]` codes of i + 1 bits, for `symbols` in order. `None`: not a code that libjpeg takes.
+    fn new(class: Class, counts: &[u8; 16], symbols: &[u8]) -> Option<Self> {
+        let look = vec![Entry(Entry::RARE); 1 << BITS].into_boxed_slice().try_into().ok()?;
+        let (mut limits, mut offsets) = ([0; 17], [0; 17]);
+        let (mut code, mut index) = (0_u32, 0_u32);
+        for (&count, length) in counts.iter().zip(1..) {
+            code <<= 1;
+            offsets[length as usize] = index as i32 - code as i32;
+            code += u32::from(count);
+            index += u32::from(count);
+            // The code of all ones stays free.
+            if code >= 1 << length {
+                return None;
+            }
+            limits[length as usize] = code << (16 - length);
+        }
+        if index as usize != symbols.len() || symbols.len() > 256 {
+            return None;
+        }
+        let mut huffman = Huffman { class, look, limits, offsets, symbols: symbols.into() };
+        huffman.fill(counts);
+        Some(huffman)
+    }
+
+    fn fill(&mut self, counts: &[u8; 16]) {
+        let (mut code, mut symbols) = (0_usize, self.symbols.iter());
+        for (&count, length) in counts.iter().zip(1..=BITS) {
+            code <<= 1;
+            for &symbol in symbols.by_ref().take(count.into()) {
+                if let Some((size, flags, advance)) = meaning(self.class, symbol)
+                    && length + size <= BITS
+                {
+                    let spare = BITS - length - size;
+                    let first = code << (BITS - length);
+                    for bits in 0..1 << size {
+                        let value = extend(bits, size);
+                        let entry = Entry::new(length + size, flags, advance, value);
+                        let at = first + ((bits as usize) << spare);
+                        self.look[at..at + (1 << spare)].fill(entry);
+                    }
+                }
+                code += 1;
+            }
+        }
+    }
+
+    /// The entry for the bits that `held` begins with.
+    #[inline(always)]
+    pub(super) fn look(&self, held: u64) -> Entry {
+        self.look[(held >> (64 - BITS)) as usize]
+    }
+
+    /// The same for any code, from at least 27 bits. `None`: no code begins so, or it means nothing in a
+    /// picture of 8 bits.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn resolve(&self, held: u64) -> Option<Entry> {
+        let bits = (held >> 48) as u32;
+        let length = (1..17).find(|&length| bits < self.limits[length])?;
+        let code = (bits >> (16 - length)) as i32;
+        let symbol = *self.symbols.get((code + self.offsets[length]) as usize)?;
+        let (size, flags, advance) = meaning(self.class, symbol)?;
+        // In two steps, since `size` may be 0.
+        let bits = (held << length) >> 32 >> (32 - size);
+        let value = extend(bits as i32, size);
+        Some(Entry::new(length as u32 + size, flags, advance, value))
+    }
+}
+
+/// Bits of the value behind a symbol, flags of its entry, and the way to the coefficient.
+fn meaning(class: Class, symbol: u8) -> Option<(u32, u32, u32)> {
+    let (run, size) = (u32::from(symbol >> 4), u32::from(symbol & 15));
+    match class {
+        // A difference of two values of 11 bits has 12 with its sign.
+        Class::Dc => (symbol <= 11).then_some((symbol.into(), 0, 0)),
+        Class::Ac => match (run, size) {
+            (0, 0) => Some((0, Entry::END, 0)),
+            (15, 0) => Some((0, 0, 16)),
+            (_, 1..=10) => Some((size, 0, run + 1)),
+            _ => None,
+        },
+    }
+}
+
+/// The value that `size` bits stand for: those that begin with 0 are negative.
+fn extend(bits: i32, size: u32) -> i32 {
+    if size > 0 && bits >> (size - 1) == 0 { bits + 1 - (1 << size) } else { bits }
+}
+
+/// Codes that were seen, by content: most files of a data set have the same.
+#[derive(Default)]
+pub(super) struct Tables {
+    seen: Vec<(Class, [u8; 16], Arc<Huffman>)>,
+    /// The one to forget next.
+    oldest: usize,
+}
+
+impl Tables {
+    const MOST: usize = 16;
+
+    /// The code, built or found. `None` as [`Huffman::new`].
+    pub(super) fn get(
+        &mut self,
+        class: Class,
+        counts: &[u8; 16],
+        symbols: &[u8],
+    ) -> Option<Arc<Huffman>> {
+        let same = |(c, n, huffman): &&(Class, [u8; 16], Arc<Huffman>)| {
+            *c == class && n == counts && *huffman.symbols == *symbols
+        };
+        if let Some((.., huffman)) = self.seen.iter().find(same) {
+            return Some(huffman.clone());
+        }
+        let huffman = Arc::new(Huffman::new(class, counts, symbols)?);
+        let new = (class, *counts, huffman.clone());
+        if self.seen.len() < Self::MOST {
+            self.seen.push(new);
+        } else {
+            self.seen[self.oldest] = new;
+            self.oldest = (self.oldest + 1) % Self::MOST;
+        }
+        Some(huffman)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every index yields what the code yields bit by bit.
+    #[test]
+    fn look_ups_are_what_codes_resolve_to() {
+        // Lengths 2 to 16 with a code each but one, and symbols of every kind.
+        let counts = [0, 1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
+        let symbols: [u8; 16] = [
+            0x01, 0x00, 0xF0, 0x11, 0x5A, 0x02, 0x03, 0xA1, 0x04, 0x31, 0x0A, 0x12, 0x07, 0x22,
+            0x91, 0x08,
+        ];
+        let ac = Tables::default().get(Class::Ac, &counts, &symbols).unwrap();
+        let mut direct = 0;
+        for bits in 0..1_u64 << BITS {
+            // What follows the index must not matter.
+            for rest in [0, u64::MAX >> BITS] {
+                let held = bits << (64 - BITS) | rest;
+                let entry = ac.look(held);
+                if !entry.is_rare() {
+                    assert_eq!(Some(entry), ac.resolve(held), "{bits:b}");
+                    direct += 1;
+                }
+            }
+        }
+        assert!(direct > 3000, "{direct}");
+        // 11 0..: the second code (110) ends a block; 00 1 is the first code and the value 1.
+        assert!(ac.look(0b110 << 61).is_end());
+        let one = ac.look(0b001 << 61);
+        assert_eq!((one.bits(), one.advance(), one.value()), (3, 1, 1));
+        assert_eq!(ac.look(0).value(), -1);
+    }
+
+    #[test]
+    fn codes_that_libjpeg_refuses() {
+        let mut tables = Tables::default();
+        let mut counts = [0; 16];
+        counts[0] = 2; // Both one-bit codes: all ones is taken.
+        assert!(tables.get(Class::Dc, &counts, &[0, 1]).is_none());
+        counts[0] = 1;
+        assert!(tables.get(Class::Dc, &counts, &[0, 1]).is_none(), "more symbols than codes");
+        assert!(tables.get(Class::Dc, &counts, &[0]).is_some());
+    }
+}
