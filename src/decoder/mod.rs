@@ -2,7 +2,7 @@
 //!
 //! JPEG goes through libjpeg-turbo (accurate IDCT, fancy upsampling), whose pixels are the
 //! reference; the other formats through the `image` crate. What a file is, its content says. JPEGs
-//! without any oddity take a faster way to the same pixels, [`own`].
+//! without any oddity take a faster way to the same pixels (`own`).
 //!
 //! With a GPU, [`route`] sends large baseline JPEGs to [`nvjpeg`] instead.
 

@@ -15,14 +15,12 @@ pub(super) struct Stream {
 
 impl Stream {
     /// Takes a scan's bytes: `intervals` runs of them, each ended by the restart marker that is due and the
-    /// last by the end marker. `None`: anything else is among them.
+    /// last by the end marker. `None`: anything else is among them, or there is no memory for them.
     pub(super) fn load(&mut self, mut scan: &[u8], intervals: usize) -> Option<()> {
         self.bytes.clear();
         self.ends.clear();
-        // No interval is empty, so that no file can ask for more of them than it has bytes.
-        if intervals > scan.len() {
-            return None;
-        }
+        self.bytes.try_reserve(scan.len() + PADDING).ok()?;
+        self.ends.try_reserve(intervals).ok()?;
         while self.ends.len() < intervals {
             let at = memchr(0xFF, scan)?;
             self.bytes.extend_from_slice(&scan[..at]);
@@ -136,6 +134,6 @@ mod tests {
         assert!(!load(&[1, 0xFF, 0xFF, 0xD9], 1), "a fill byte");
         assert!(!load(&[1, 0xFF], 1));
         assert!(!load(&[1, 2], 1));
-        assert!(!load(&[], usize::MAX));
+        assert!(!load(&[], 1));
     }
 }
