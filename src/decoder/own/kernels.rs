@@ -170,3 +170,126 @@ impl Kernels {
         unsafe { self.cpu.launch(Kernel::Colour, (&raw const args).cast(), 0..1) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THREADS: u32 = 7;
+
+    /// Runs `kernel` over `n` samples on each level, as a range and thread by thread; `run` gets the way to
+    /// launch it and gives what it left, which must always be the same.
+    fn always_the_same<L: PartialEq>(
+        kernel: Kernel,
+        n: u32,
+        blocks: u32,
+        mut run: impl FnMut(&dyn Fn(*const std::ffi::c_void)) -> L,
+    ) -> L {
+        let mut first = None;
+        for cpu in Cpu::levels() {
+            // SAFETY: `run` passes the kernel's arguments, for `n` samples.
+            let range = run(&|args| unsafe { cpu.launch(kernel, args, 0..n) });
+            // SAFETY: the same.
+            let grid = run(&|args| unsafe { cpu.launch_grid(kernel, args, blocks, THREADS) });
+            let expected = first.get_or_insert(range);
+            assert!(grid == *expected, "{kernel:?} on {}: the grid's is other", cpu.level());
+        }
+        first.expect("a level")
+    }
+
+    fn draw(state: &mut u32) -> u32 {
+        *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *state >> 16
+    }
+
+    /// Groups with coefficients up to `last` in zigzag order, whose magnitudes add up to less than `sum`.
+    fn groups(n: usize, last: usize, sum: i32, state: &mut u32) -> Vec<Group> {
+        let mut groups = vec![[0; 64 * LANES]; n];
+        for group in &mut groups {
+            for lane in 0..LANES {
+                let most = sum / (last as i32 + 1);
+                for &at in &super::super::header::ZIGZAG[..=last] {
+                    let value = draw(state) as i32 % (2 * most + 1) - most;
+                    group[usize::from(at) * LANES + lane] = value as i16;
+                }
+            }
+        }
+        groups
+    }
+
+    #[test]
+    fn idct_is_the_same_everywhere() {
+        let mut state = 1;
+        let cases =
+            [(0, 1000), (4, 1500), (9, 1900), (20, 1900), (63, 2000), (63, 5000), (63, 60_000)];
+        for (last, sum) in cases {
+            for paired in [false, true] {
+                const N: usize = 3;
+                let groups = groups(N, last, sum, &mut state);
+                // Blocks beside each other, or below.
+                let at = |k: usize| if paired { k / 2 * 128 + k % 2 * 8 } else { k * 128 + 16 };
+                let places = Places::new((0..N * LANES).map(at), 16, paired);
+                let factors = [1_i16; 64 * LANES];
+                let (n, lasts) = (N as u32, [last as u8; N]);
+                let blocks = (n * LANES as u32).div_ceil(THREADS);
+                let (sure, planes) = always_the_same(Kernel::Idct, n, blocks, |launch| {
+                    let (mut planes, mut doubt) = (vec![7; places.reach + 8], 0);
+                    let args = IdctArgs {
+                        coefficients: groups.as_ptr(),
+                        quantisation: factors.as_ptr().cast(),
+                        planes: planes.as_mut_ptr(),
+                        places: places.at.as_ptr(),
+                        last: lasts.as_ptr(),
+                        doubt: &raw mut doubt,
+                        n,
+                        stride: places.stride,
+                        paired: paired.into(),
+                        unused: 0,
+                    };
+                    launch((&raw const args).cast());
+                    // What is in doubt does not count.
+                    (doubt == 0, if doubt == 0 { planes } else { Vec::new() })
+                });
+                assert_eq!(sure, sum < 60_000, "{last} {sum}");
+                assert!(!sure || planes[places.reach..] == [7; 8]);
+            }
+        }
+    }
+
+    #[test]
+    fn colour_is_the_same_everywhere() {
+        use Chroma::*;
+        let mut state = 2;
+        let halves = [(None, 1, 1), (Full, 1, 1), (HalfX, 2, 1), (HalfY, 1, 2), (HalfXy, 2, 2)];
+        let repeats = [(RepeatX, 2, 1), (RepeatXy, 2, 2)];
+        for (chroma, h, v) in halves.into_iter().chain(repeats) {
+            for width in [1_usize, 2, 3, 4, 5, 31, 32, 33, 64, 71] {
+                let height = 5;
+                let stride = 80;
+                let bytes: Vec<u8> =
+                    (0..3 * 8 * stride + 128).map(|_| draw(&mut state) as u8).collect();
+                let number = |n: usize| n as i32;
+                let rows = [1, height].map(number);
+                always_the_same(Kernel::Colour, 1, 3, |launch| {
+                    let mut out = vec![9; width * height * 3 + 8];
+                    let picture = Picture {
+                        planes: [0, 1, 2].map(|k| bytes[64 + k * 8 * stride..].as_ptr()),
+                        to: out.as_mut_ptr(),
+                        size: [width, height].map(number),
+                        chroma_size: [width.div_ceil(h), height.div_ceil(v)].map(number),
+                        strides: [stride; 2].map(number),
+                        firsts: [0; 2],
+                        rows,
+                        chroma,
+                        unused: 0,
+                    };
+                    let args = ColourArgs { pictures: &raw const picture, n: 1, tiles: 3 };
+                    launch((&raw const args).cast());
+                    assert!(out[..width * 3].iter().all(|&v| v == 9), "a row before");
+                    assert!(out[width * height * 3..] == [9; 8], "bytes behind");
+                    out
+                });
+            }
+        }
+    }
+}

@@ -92,7 +92,8 @@ impl Huffman {
             }
             limits[length as usize] = code << (16 - length);
         }
-        if index as usize != symbols.len() || symbols.len() > 256 {
+        let known = |&symbol: &u8| class == Class::Ac || symbol < 16;
+        if index as usize != symbols.len() || symbols.len() > 256 || !symbols.iter().all(known) {
             return None;
         }
         let mut huffman = Huffman { class, look, limits, offsets, symbols: symbols.into() };
@@ -243,6 +244,7 @@ mod tests {
         assert!(tables.get(Class::Dc, &counts, &[0, 1]).is_none());
         counts[0] = 1;
         assert!(tables.get(Class::Dc, &counts, &[0, 1]).is_none(), "more symbols than codes");
+        assert!(tables.get(Class::Dc, &counts, &[16]).is_none(), "no number of bits");
         assert!(tables.get(Class::Dc, &counts, &[0]).is_some());
     }
 }
