@@ -9,13 +9,13 @@
 
 namespace FB_LEVEL {
 
-enum { GROUP = 16, FIRST_SHIFT = 11, SECOND_SHIFT = 18 };
+constexpr i32 GROUP = 16, FIRST_SHIFT = 11, SECOND_SHIFT = 18;
 
 // A block is sure where the magnitudes of its dequantised coefficients add up to at most SURE: then no
 // sum in libjpeg's 16-bit SIMD code wraps or saturates (a value grows at most by 4 * 1.387 before the
 // rows, which 16 bits hold up to 5,900), and no sample lies outside the 1,024 values of the table by
 // which its C code limits the range. Up to WIDE the first still holds, and the second is looked at.
-enum { SURE = 2000, WIDE = 5800 };
+constexpr i32 SURE = 2000, WIDE = 5800;
 
 // Eight values of one row or column, scaled up by 13 bits; `round` is added to each.
 template <class V> FB_FN void transform8(const V x[8], V y[8], i32 round) {

@@ -334,14 +334,15 @@ typedef __m256i LongReg;
 typedef __m128i LongReg;
 #endif
 
-// The same bytes in each 16 of a register.
-template <class R> FB_FN R repeat16(const u8* from) {
-  u8 all[sizeof(R)];
-  for (u32 k = 0; k < sizeof(R); ++k) all[k] = from[k % 16];
-  R v;
-  memcpy(&v, all, sizeof v);
-  return v;
-}
+// Where the bytes of each sixteen of a register come from; 128: nowhere.
+struct Shuffle {
+  u8 from[64];
+  template <class R> FB_MEMBER R get() const {
+    R v;
+    memcpy(&v, from, sizeof v);
+    return v;
+  }
+};
 
 FB_FN Wide::s mul_high(Wide::s a, i32 k) {
   return (Wide::s)FB_SHORT(mulhi_epi16)((ShortReg)a, FB_SHORT(set1_epi16)((i16)k));
@@ -358,30 +359,39 @@ FB_FN Wide::s weigh(Wide::s a, i32 ka, Wide::s b, i32 kb) {
   return (Wide::s)FB_SHORT(packs_epi32)(low, high);
 }
 
-// Which byte of a channel goes to each place of sixteen pixels' 48 bytes; 128: none. A channel has
+// Sixteen pixels' bytes are three times sixteen, to which each channel gives some. A channel has
 // eight even pixels, then eight odd ones.
 struct Spread {
-  u8 at[3][3][16];
+  Shuffle third[3][3];
 };
 constexpr Spread spread() {
   Spread s = {};
-  for (i32 j = 0; j < 48; ++j)
-    for (i32 c = 0; c < 3; ++c) {
-      i32 pixel = j / 3;
-      s.at[j / 16][c][j % 16] = (u8)(j % 3 == c ? pixel % 2 * 8 + pixel / 2 : 128);
-    }
+  for (i32 t = 0; t < 3; ++t)
+    for (i32 c = 0; c < 3; ++c)
+      for (i32 k = 0; k < 64; ++k) {
+        i32 byte = 16 * t + k % 16, pixel = byte / 3;
+        s.third[t][c].from[k] = (u8)(byte % 3 == c ? pixel % 2 * 8 + pixel / 2 : 128);
+      }
   return s;
 }
-static constexpr Spread SPREAD = spread();
+alignas(64) static constexpr Spread SPREAD = spread();
+
+// Four times four bytes, rows for columns.
+constexpr Shuffle turn() {
+  Shuffle s = {};
+  for (i32 k = 0; k < 64; ++k) s.from[k] = (u8)(k % 4 * 4 + k % 16 / 4);
+  return s;
+}
+alignas(64) static constexpr Shuffle TURN = turn();
 
 FB_FN void store_rgb(u8* to, const Wide::s even[3], const Wide::s odd[3], i32 n) {
   ShortReg channel[3], third[3];
   for (i32 c = 0; c < 3; ++c)
     channel[c] = FB_SHORT(packus_epi16)((ShortReg)even[c], (ShortReg)odd[c]);
   for (i32 t = 0; t < 3; ++t) {
-    ShortReg sum = FB_SHORT(shuffle_epi8)(channel[0], repeat16<ShortReg>(SPREAD.at[t][0]));
+    ShortReg sum = FB_SHORT(shuffle_epi8)(channel[0], SPREAD.third[t][0].get<ShortReg>());
     for (i32 c = 1; c < 3; ++c)
-      sum |= FB_SHORT(shuffle_epi8)(channel[c], repeat16<ShortReg>(SPREAD.at[t][c]));
+      sum |= FB_SHORT(shuffle_epi8)(channel[c], SPREAD.third[t][c].get<ShortReg>());
     third[t] = sum;
   }
   u8 part[6 * FB_PAIRS];
@@ -422,13 +432,12 @@ FB_FN void store_four(u8* planes, const i32* places, i32 offset, bool paired, Lo
 }
 FB_FN void store_samples(u8* planes, const i32* places, i32 offset, bool paired,
                          const Wide::i v[8]) {
-  static const u8 turn[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
   LongReg half[2];
   for (i32 h = 0; h < 2; ++h) {
     const Wide::i* w = v + 4 * h;
     LongReg a = FB_LONG(packs_epi32)((LongReg)w[0], (LongReg)w[1]);
     LongReg b = FB_LONG(packs_epi32)((LongReg)w[2], (LongReg)w[3]);
-    half[h] = FB_LONG(shuffle_epi8)(FB_LONG(packus_epi16)(a, b), repeat16<LongReg>(turn));
+    half[h] = FB_LONG(shuffle_epi8)(FB_LONG(packus_epi16)(a, b), TURN.get<LongReg>());
   }
   // In each 16 bytes: blocks 0 and 1 of four, then 2 and 3.
   LongReg first = FB_LONG(unpacklo_epi32)(half[0], half[1]);
