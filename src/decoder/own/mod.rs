@@ -148,9 +148,10 @@ impl Own {
             let kept = layout.planes[0].kept;
             let begin = if row == 0 { 0 } else { first - kept };
             row += rows;
-            let end = if row == layout.mcus.1 { layout.height } else { end - kept };
+            let is_last = row == layout.mcus.1;
+            let end = if is_last { layout.height } else { end - kept };
             self.kernels.colour(layout, &self.planes, first, begin..end, out);
-            for plane in &layout.planes {
+            for plane in layout.planes.iter().filter(|_| !is_last) {
                 let from = plane.at + plane.rows * plane.stride;
                 self.planes.copy_within(from..from + plane.kept * plane.stride, plane.at);
             }
