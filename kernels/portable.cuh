@@ -325,6 +325,8 @@ typedef __m128i ShortReg;
 #endif
 #if FB_LANES == 16
 #define FB_LONG(op) FB_OP(512, op)
+// The unmasked ones start from a register that GCC warns is not set.
+#define FB_UNPACK(half, a, b) _mm512_maskz_unpack##half##_epi32(0xFFFF, a, b)
 typedef __m512i LongReg;
 #elif FB_LANES == 8
 #define FB_LONG(op) FB_OP(256, op)
@@ -332,6 +334,9 @@ typedef __m256i LongReg;
 #else
 #define FB_LONG(op) FB_OP(, op)
 typedef __m128i LongReg;
+#endif
+#if FB_LANES < 16
+#define FB_UNPACK(half, a, b) FB_LONG(unpack##half##_epi32)(a, b)
 #endif
 
 // Where the bytes of each sixteen of a register come from; 128: nowhere.
@@ -412,7 +417,9 @@ template <i32 L> FB_FN __m128i part(__m128i v) { return v; }
 template <i32 L> FB_FN __m128i part(__m256i v) { return _mm256_extracti128_si256(v, L); }
 #endif
 #if FB_LANES == 16
-template <i32 L> FB_FN __m128i part(__m512i v) { return _mm512_extracti32x4_epi32(v, L); }
+template <i32 L> FB_FN __m128i part(__m512i v) {
+  return _mm512_maskz_extracti32x4_epi32(15, v, L);
+}
 #endif
 
 // Eight samples each of two blocks, which lie beside each other where `paired` holds.
@@ -440,8 +447,8 @@ FB_FN void store_samples(u8* planes, const i32* places, i32 offset, bool paired,
     half[h] = FB_LONG(shuffle_epi8)(FB_LONG(packus_epi16)(a, b), TURN.get<LongReg>());
   }
   // In each 16 bytes: blocks 0 and 1 of four, then 2 and 3.
-  LongReg first = FB_LONG(unpacklo_epi32)(half[0], half[1]);
-  LongReg second = FB_LONG(unpackhi_epi32)(half[0], half[1]);
+  LongReg first = FB_UNPACK(lo, half[0], half[1]);
+  LongReg second = FB_UNPACK(hi, half[0], half[1]);
   store_four<0>(planes, places, offset, paired, first, second);
 #if FB_LANES >= 8
   store_four<1>(planes, places, offset, paired, first, second);
