@@ -288,17 +288,32 @@ template <> struct Shorts<Wide> {
     Wide::s zero = {};
     return (i16)x + zero;
   }
+  // By intrinsics where there are some: GCC takes three instructions for a conversion that is one.
   static FB_MEMBER Wide::i widen(const i16* from) {
+#if defined(__AVX512F__)
+    return (Wide::i)_mm512_maskz_cvtepi16_epi32(0xFFFF, _mm256_loadu_si256((const __m256i*)from));
+#elif defined(__AVX2__)
+    return (Wide::i)_mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i*)from));
+#elif defined(__SSE4_1__)
+    return (Wide::i)_mm_cvtepi16_epi32(_mm_loadl_epi64((const __m128i*)from));
+#else
     typedef i16 shorts __attribute__((vector_size(2 * FB_LANES)));
     shorts v;
     memcpy(&v, from, sizeof v);
     return __builtin_convertvector(v, Wide::i);
+#endif
   }
   static FB_MEMBER Wide::s bytes(const u8* from) {
+#if defined(__AVX2__)
+    return (Wide::s)_mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i*)from));
+#elif defined(__SSE4_1__)
+    return (Wide::s)_mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i*)from));
+#else
     typedef u8 bytes __attribute__((vector_size(FB_PAIRS)));
     bytes v;
     memcpy(&v, from, sizeof v);
     return __builtin_convertvector(v, Wide::s);
+#endif
   }
   static FB_MEMBER void pairs(const u8* from, Wide::s& even, Wide::s& odd) {
     typedef u16 words __attribute__((vector_size(2 * FB_PAIRS)));

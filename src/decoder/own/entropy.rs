@@ -11,6 +11,9 @@ pub(super) const LANES: usize = 16;
 /// The coefficients of a group.
 pub(super) type Group = [i16; 64 * LANES];
 
+/// From the first coefficient of a lane to its last.
+const LANE: usize = 63 * LANES + 1;
+
 /// Where coefficient k, in zigzag order, of a group's first block is. Those behind the last are where it is,
 /// so that a run that leaves the block needs no check before it is stored.
 const PLACES: [u16; 128] = {
@@ -47,7 +50,7 @@ impl Cursor {
         stream.ends_at(self.interval, &self.bits)
     }
 
-    /// Decodes the next `rows` rows of MCUs. `groups` are zeros before; `last` gets the last coefficient of
+    /// Decodes the next `rows` rows of MCUs. `coefficients` are groups of zeros before; `last` gets the last coefficient of
     /// each group, in zigzag order. `None`: the bits are not what they should be, or may not be.
     pub(super) fn rows(
         &mut self,
@@ -55,7 +58,7 @@ impl Cursor {
         codes: &[(&Huffman, &Huffman)],
         layout: &Layout,
         rows: usize,
-        groups: &mut [Group],
+        coefficients: &mut [i16],
         last: &mut [u8],
     ) -> Option<()> {
         let bytes = stream.bytes();
@@ -73,10 +76,11 @@ impl Cursor {
                 self.left -= 1;
                 for &Slots { component, first, across, down } in &layout.blocks {
                     let slot = first + column * across + row * down;
-                    let group = groups.get_mut(slot / LANES)?;
+                    let first = slot / LANES * 64 * LANES + slot % LANES;
+                    let lane = coefficients.get_mut(first..)?.first_chunk_mut()?;
                     let (dc, ac) = *codes.get(component)?;
                     let before = self.dc.get_mut(component)?;
-                    let k = block(&mut bits, bytes, dc, ac, before, group, slot % LANES)?;
+                    let k = block(&mut bits, bytes, dc, ac, before, lane)?;
                     let last = last.get_mut(slot / LANES)?;
                     *last = (*last).max(k);
                 }
@@ -87,7 +91,7 @@ impl Cursor {
     }
 }
 
-/// Decodes a block into lane `lane`; gives its last coefficient.
+/// Decodes a block; gives its last coefficient.
 #[inline(always)]
 fn block(
     bits: &mut Bits,
@@ -95,16 +99,13 @@ fn block(
     dc: &Huffman,
     ac: &Huffman,
     before: &mut i32,
-    group: &mut Group,
-    lane: usize,
+    lane: &mut [i16; LANE],
 ) -> Option<u8> {
-    let mut put = |k: usize, value: i16| {
-        group[(usize::from(PLACES[k & 127]) + lane) & (64 * LANES - 1)] = value;
-    };
+    let mut put = |k: usize, value: i16| lane[usize::from(PLACES[k & 127])] = value;
     bits.refill(bytes)?;
     let mut entry = dc.look(bits.held);
     if entry.is_rare() {
-        entry = dc.resolve(bits.held)?;
+        entry = dc.resolve(entry, bits.held)?;
     }
     bits.drop(entry.bits());
     *before += i32::from(entry.value());
@@ -130,7 +131,7 @@ fn block(
             }
             if entry.is_rare() {
                 bits.refill(bytes)?;
-                entry = ac.resolve(bits.held)?;
+                entry = ac.resolve(entry, bits.held)?;
             }
             bits.drop(entry.bits());
             if entry.is_end() {

@@ -122,7 +122,6 @@ impl Own {
         };
         let codes: [(&Huffman, &Huffman); 3] = [code(0), code(1), code(2)];
         let coefficients: &mut [i16] = bytemuck::cast_slice_mut(&mut self.coefficients[..]);
-        let groups: &mut [Group] = coefficients.as_chunks_mut().0;
         let mut cursor = Cursor::new(&self.stream, layout.interval)?;
         let (_, v) = layout.halved;
         let mut row = 0;
@@ -130,10 +129,12 @@ impl Own {
             let rows = layout.band.min(layout.mcus.1 - row);
             for run in &layout.runs {
                 let used = run.first..run.first + run.groups(rows);
+                let groups: &mut [Group] = coefficients.as_chunks_mut().0;
                 groups[used.clone()].as_flattened_mut().fill(0);
                 self.last[used].fill(0);
             }
-            cursor.rows(&self.stream, &codes, layout, rows, groups, &mut self.last)?;
+            cursor.rows(&self.stream, &codes, layout, rows, coefficients, &mut self.last)?;
+            let groups: &[Group] = coefficients.as_chunks().0;
             for (run, factors) in layout.runs.iter().zip(&layout.quantisation) {
                 let used = run.first..run.first + run.groups(rows);
                 let last = &self.last[used.clone()];

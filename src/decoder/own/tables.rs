@@ -21,13 +21,24 @@ pub(super) enum Class {
 pub(super) struct Entry(u32);
 
 impl Entry {
-    /// Nothing here: the code is longer than the index, or its value is, or there is no such code.
+    /// Nothing here: the code is longer than the index, or its value is, or there is no such code. Of the
+    /// second kind there are bits, places to go on, and the value's size in the bits that are left over.
     const RARE: u32 = 1 << 6;
     /// The block's other coefficients are zero.
     const END: u32 = 1 << 7;
 
     fn new(bits: u32, flags: u32, advance: u32, value: i32) -> Self {
         Entry(bits | flags | advance << 8 | (value as u32) << 16)
+    }
+
+    /// For a code within the index, of which bits and advance are known.
+    fn long(bits: u32, advance: u32, size: u32) -> Self {
+        Entry(bits | Self::RARE | (size & 8) << 4 | advance << 8 | (size & 7) << 13)
+    }
+
+    /// The size of a value that the index is too short for; 0: nothing is known.
+    fn long_size(self) -> u32 {
+        (self.0 >> 4 & 8) | (self.0 >> 13 & 7)
     }
 
     /// Bits of code and value.
@@ -106,14 +117,16 @@ impl Huffman {
         for (&count, length) in counts.iter().zip(1..=BITS) {
             code <<= 1;
             for &symbol in symbols.by_ref().take(count.into()) {
-                if let Some((size, flags, advance)) = meaning(self.class, symbol)
-                    && length + size <= BITS
-                {
-                    let spare = BITS - length - size;
+                if let Some((size, flags, advance)) = meaning(self.class, symbol) {
                     let first = code << (BITS - length);
-                    for bits in 0..1 << size {
-                        let value = extend(bits, size);
-                        let entry = Entry::new(length + size, flags, advance, value);
+                    // Values of which the index has each bit.
+                    let whole = if length + size <= BITS { size } else { 0 };
+                    let spare = BITS - length - whole;
+                    for bits in 0..1 << whole {
+                        let entry = match whole == size {
+                            true => Entry::new(length + size, flags, advance, extend(bits, size)),
+                            false => Entry::long(length + size, advance, size),
+                        };
                         let at = first + ((bits as usize) << spare);
                         self.look[at..at + (1 << spare)].fill(entry);
                     }
@@ -129,21 +142,36 @@ impl Huffman {
         self.look[(held >> (64 - BITS)) as usize]
     }
 
-    /// The same for any code, from at least 27 bits. `None`: no code begins so, or it means nothing in a
-    /// picture of 8 bits.
+    /// The entry that a rare one stands for, from at least 27 bits that `held` begins with. `None`: no code
+    /// begins so, or it means nothing in a picture of 8 bits.
+    #[inline(always)]
+    pub(super) fn resolve(&self, rare: Entry, held: u64) -> Option<Entry> {
+        let size = rare.long_size();
+        if size == 0 {
+            return self.search(held);
+        }
+        let value = value(held << (rare.bits() - size), size);
+        Some(Entry::new(rare.bits(), 0, rare.advance() as u32, value))
+    }
+
+    /// The entry for any code.
     #[cold]
     #[inline(never)]
-    pub(super) fn resolve(&self, held: u64) -> Option<Entry> {
+    fn search(&self, held: u64) -> Option<Entry> {
         let bits = (held >> 48) as u32;
         let length = (1..17).find(|&length| bits < self.limits[length])?;
         let code = (bits >> (16 - length)) as i32;
         let symbol = *self.symbols.get((code + self.offsets[length]) as usize)?;
         let (size, flags, advance) = meaning(self.class, symbol)?;
-        // In two steps, since `size` may be 0.
-        let bits = (held << length) >> 32 >> (32 - size);
-        let value = extend(bits as i32, size);
+        let value = value(held << length, size);
         Some(Entry::new(length as u32 + size, flags, advance, value))
     }
+}
+
+/// The value of the first `size` bits, at most 31.
+fn value(held: u64, size: u32) -> i32 {
+    // In two steps, since `size` may be 0.
+    extend((held >> 32 >> (32 - size)) as i32, size)
 }
 
 /// Bits of the value behind a symbol, flags of its entry, and the way to the coefficient.
@@ -223,8 +251,10 @@ mod tests {
                 let held = bits << (64 - BITS) | rest;
                 let entry = ac.look(held);
                 if !entry.is_rare() {
-                    assert_eq!(Some(entry), ac.resolve(held), "{bits:b}");
+                    assert_eq!(Some(entry), ac.search(held), "{bits:b}");
                     direct += 1;
+                } else {
+                    assert_eq!(ac.resolve(entry, held), ac.search(held), "{bits:b}");
                 }
             }
         }
