@@ -28,7 +28,11 @@ struct SomePairs {
 };
 
 FB_FN void colour_range(const ColourArgs& args, u32 begin, u32 end) {
-  for (u32 k = begin; k < end; ++k) with_strip<Wide>(args.pictures[k], AllRows{});
+  for (u32 k = begin; k < end; ++k) {
+    // A copy, which stores of pixels cannot change: else each strip would read it again.
+    Picture picture = args.pictures[k];
+    with_strip<Wide>(picture, AllRows{});
+  }
 }
 
 FB_FN void colour_thread(const ColourArgs& args, u32 block, u32 thread, u32 threads) {

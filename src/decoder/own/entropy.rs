@@ -119,16 +119,27 @@ fn block(
     'refill: loop {
         bits.refill(bytes)?;
         for _ in 0..AT_ONCE {
-            let mut entry = ac.look(bits.held);
-            if entry.has_value() {
-                bits.drop(entry.bits());
-                k += entry.advance();
-                put(k, entry.value());
-                if k >= 63 {
+            let pair = ac.pair(bits.held);
+            let last = k + pair.to_last();
+            // Behind a block's last coefficient begins the next block, which has other codes.
+            if last < 63 {
+                if pair.is_values() {
+                    bits.drop(pair.bits());
+                    put(k + pair.to_first(), pair.first());
+                    put(last, pair.last());
+                    k = last;
+                    continue;
+                }
+                if pair.is_end() {
+                    bits.drop(pair.bits());
+                    if last > k {
+                        put(last, pair.first());
+                        k = last;
+                    }
                     break 'refill;
                 }
-                continue;
             }
+            let mut entry = ac.look(bits.held);
             if entry.is_rare() {
                 bits.refill(bytes)?;
                 entry = ac.resolve(entry, bits.held)?;

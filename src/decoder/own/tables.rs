@@ -75,10 +75,78 @@ impl Entry {
     }
 }
 
+/// What up to two coefficients mean whose codes and values are within the index, in 64 bits: bits to drop
+/// (6), [`Pair::NOT_VALUES`], [`Pair::END`], places to the first (5, from bit 8) and to the last (6, from bit
+/// 16), both values (16 each, from bit 32).
+#[derive(Clone, Copy)]
+pub(super) struct Pair(u64);
+
+impl Pair {
+    /// Not one or two values and nothing else.
+    const NOT_VALUES: u64 = 1 << 6;
+    /// The end of the block, perhaps behind one value.
+    const END: u64 = 1 << 7;
+    /// What an [`Entry`] has to be looked up for.
+    const SINGLE: Pair = Pair(Self::NOT_VALUES);
+
+    /// The first alone is its own second, so that it is stored twice rather than asked about.
+    fn values(first: Entry, second: Option<Entry>) -> Self {
+        let bits = first.bits() + second.map_or(0, Entry::bits);
+        let last = first.advance() + second.map_or(0, Entry::advance);
+        let values = [first.value(), second.unwrap_or(first).value()].map(|v| u64::from(v as u16));
+        let places = (first.advance() << 8 | last << 16) as u64;
+        Pair(u64::from(bits) | places | values[0] << 32 | values[1] << 48)
+    }
+
+    fn end(first: Option<Entry>, end: Entry) -> Self {
+        let values = first.map_or(Pair(0), |first| Self::values(first, None));
+        Pair((values.0 + u64::from(end.bits())) | Self::NOT_VALUES | Self::END)
+    }
+
+    #[inline(always)]
+    pub(super) fn bits(self) -> u32 {
+        (self.0 & 63) as u32
+    }
+
+    #[inline(always)]
+    pub(super) fn is_values(self) -> bool {
+        self.0 & Self::NOT_VALUES == 0
+    }
+
+    #[inline(always)]
+    pub(super) fn is_end(self) -> bool {
+        self.0 & Self::END != 0
+    }
+
+    /// From the last coefficient to the first of these; 0: there is none.
+    #[inline(always)]
+    pub(super) fn to_first(self) -> usize {
+        (self.0 >> 8 & 31) as usize
+    }
+
+    /// From the last coefficient to the last of these.
+    #[inline(always)]
+    pub(super) fn to_last(self) -> usize {
+        (self.0 >> 16 & 63) as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn first(self) -> i16 {
+        (self.0 >> 32) as i16
+    }
+
+    #[inline(always)]
+    pub(super) fn last(self) -> i16 {
+        (self.0 >> 48) as i16
+    }
+}
+
 /// A code, ready to decode with.
 pub(super) struct Huffman {
     class: Class,
     look: Box<[Entry; 1 << BITS]>,
+    /// Of AC coefficients; all single for others.
+    pairs: Box<[Pair; 1 << BITS]>,
     /// By length: the code behind the last of that length, as the upper bits of 16.
     limits: [u32; 17],
     /// By length: what turns a code into its symbol's index.
@@ -90,6 +158,7 @@ impl Huffman {
     /// Of `counts[i]` codes of i + 1 bits, for `symbols` in order. `None`: not a code that libjpeg takes.
     fn new(class: Class, counts: &[u8; 16], symbols: &[u8]) -> Option<Self> {
         let look = vec![Entry(Entry::RARE); 1 << BITS].into_boxed_slice().try_into().ok()?;
+        let pairs = vec![Pair::SINGLE; 1 << BITS].into_boxed_slice().try_into().ok()?;
         let (mut limits, mut offsets) = ([0; 17], [0; 17]);
         let (mut code, mut index) = (0_u32, 0_u32);
         for (&count, length) in counts.iter().zip(1..) {
@@ -107,8 +176,11 @@ impl Huffman {
         if index as usize != symbols.len() || symbols.len() > 256 || !symbols.iter().all(known) {
             return None;
         }
-        let mut huffman = Huffman { class, look, limits, offsets, symbols: symbols.into() };
+        let mut huffman = Huffman { class, look, pairs, limits, offsets, symbols: symbols.into() };
         huffman.fill(counts);
+        if class == Class::Ac {
+            huffman.fill_pairs();
+        }
         Some(huffman)
     }
 
@@ -134,6 +206,32 @@ impl Huffman {
                 code += 1;
             }
         }
+    }
+
+    fn fill_pairs(&mut self) {
+        for (index, pair) in self.pairs.iter_mut().enumerate() {
+            let first = self.look[index];
+            if first.is_rare() {
+                continue;
+            }
+            if first.is_end() {
+                *pair = Pair::end(None, first);
+            } else if first.has_value() {
+                let next = self.look[(index << first.bits()) & ((1 << BITS) - 1)];
+                let fits = !next.is_rare() && first.bits() + next.bits() <= BITS;
+                *pair = match fits {
+                    true if next.is_end() => Pair::end(Some(first), next),
+                    true if next.has_value() => Pair::values(first, Some(next)),
+                    _ => Pair::values(first, None),
+                };
+            }
+        }
+    }
+
+    /// The pair for the bits that `held` begins with.
+    #[inline(always)]
+    pub(super) fn pair(&self, held: u64) -> Pair {
+        self.pairs[(held >> (64 - BITS)) as usize]
     }
 
     /// The entry for the bits that `held` begins with.
@@ -259,6 +357,30 @@ mod tests {
             }
         }
         assert!(direct > 3000, "{direct}");
+        for bits in 0..1_u64 << BITS {
+            let held = bits << (64 - BITS);
+            let (pair, first) = (ac.pair(held), ac.look(held));
+            if pair.to_first() > 0 {
+                assert_eq!((pair.to_first(), pair.first()), (first.advance(), first.value()));
+                let next = ac.search(held << first.bits());
+                let both = first.bits() + next.map_or(0, Entry::bits);
+                match pair.bits() == first.bits() {
+                    true => {
+                        assert_eq!((pair.to_last(), pair.last()), (first.advance(), first.value()))
+                    }
+                    false if pair.is_end() => {
+                        assert!(next.unwrap().is_end() && pair.bits() == both)
+                    }
+                    false => {
+                        let next = next.unwrap();
+                        assert_eq!(pair.to_last() - pair.to_first(), next.advance());
+                        assert_eq!((pair.last(), pair.bits()), (next.value(), both));
+                    }
+                }
+            } else {
+                assert!(!first.has_value() && !pair.is_values());
+            }
+        }
         // 11 0..: the second code (110) ends a block; 00 1 is the first code and the value 1.
         assert!(ac.look(0b110 << 61).is_end());
         let one = ac.look(0b001 << 61);
