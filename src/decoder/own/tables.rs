@@ -381,8 +381,8 @@ mod tests {
                 assert!(!first.has_value() && !pair.is_values());
             }
         }
-        // 11 0..: the second code (110) ends a block; 00 1 is the first code and the value 1.
-        assert!(ac.look(0b110 << 61).is_end());
+        // The second code, 010, ends a block; 001 is the first code, 00, and the value 1.
+        assert!(ac.look(0b010 << 61).is_end());
         let one = ac.look(0b001 << 61);
         assert_eq!((one.bits(), one.advance(), one.value()), (3, 1, 1));
         assert_eq!(ac.look(0).value(), -1);
