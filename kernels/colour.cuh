@@ -4,7 +4,7 @@
 // of which either pixel gets three parts and the neighbour on its side one; rows likewise. So a strip needs
 // nothing of its neighbours, and even and odd pixels come together again when bytes are stored.
 #pragma once
-#include "portable.cuh"
+#include "shorts.cuh"
 
 namespace FB_LEVEL {
 

@@ -5,7 +5,7 @@
 // then rows, each as Loeffler, Ligtenberg and Moschytz's eleven multiplications for eight values, with
 // constants of 13 bits; between the two a value keeps 2 bits of fraction and the transform's gain of 8.
 #pragma once
-#include "portable.cuh"
+#include "shorts.cuh"
 
 namespace FB_LEVEL {
 

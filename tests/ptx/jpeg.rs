@@ -36,7 +36,7 @@ pub(crate) fn idct(threads: u32) -> Case {
         memory.table(&groups.map(|(last, ..)| last)),
         memory.table(&[0_u32]),
         u64::from(n) | 8 << 32, // rows are eight bytes apart
-        0,
+        (LANES as u64) << 32,   // all blocks of the last group
     ];
     let blocks = (n * LANES as u32).div_ceil(threads);
     let launch = Launch::new(Kernel::Idct, args, 6, n, [blocks, threads]);

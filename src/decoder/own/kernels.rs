@@ -58,7 +58,7 @@ struct IdctArgs {
     n: u32,
     stride: i32,
     paired: u32,
-    unused: u32,
+    lanes: u32,
 }
 
 /// `Picture` of `kernels/colour.cuh`.
@@ -93,16 +93,18 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    /// Blocks to samples. `last` has each group's last coefficient in zigzag order, `factors` 64 x
+    /// `slots` blocks to samples. `last` has each group's last coefficient in zigzag order, `factors` 64 x
     /// [`LANES`] of quantisation. False: a block is beyond what is sure to be as libjpeg has it.
     pub(super) fn idct(
         &self,
         groups: &[Group],
+        slots: usize,
         factors: &[u8],
         last: &[u8],
         places: &Places,
         planes: &mut [u8],
     ) -> bool {
+        assert!(groups.len() == slots.div_ceil(LANES) && slots > 0);
         assert!(last.len() == groups.len() && groups.len() * LANES <= places.at.len());
         assert!(factors.len() == size_of::<Group>() && places.reach <= planes.len());
         let mut doubt = 0;
@@ -116,7 +118,7 @@ impl Kernels {
             n: groups.len() as u32,
             stride: places.stride,
             paired: places.paired.into(),
-            unused: 0,
+            lanes: (slots - (groups.len() - 1) * LANES) as u32,
         };
         // SAFETY: the lengths checked above are what the kernel reads for `n` groups, and it writes eight
         // rows of eight bytes at each place, which `reach` covers. All outlive the call, and nothing else
@@ -244,7 +246,7 @@ mod tests {
                         n,
                         stride: places.stride,
                         paired: paired.into(),
-                        unused: 0,
+                        lanes: LANES as u32,
                     };
                     launch((&raw const args).cast());
                     // What is in doubt does not count.

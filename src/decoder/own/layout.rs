@@ -9,6 +9,7 @@ use super::entropy::LANES;
 use super::header::Frame;
 use super::kernels::{Chroma, Places};
 use crate::tensor::Buffer;
+use std::ops::Range;
 
 /// The slots of one block of each MCU of a band.
 pub(super) struct Slots {
@@ -25,16 +26,23 @@ pub(super) struct Slots {
 pub(super) struct Run {
     /// The first of them.
     pub(super) first: usize,
-    /// Slots that a row of MCUs takes; 0: both chroma components share the one group.
+    /// Slots of a row of MCUs; 0: the one group is shared by both chroma components.
     per_row: usize,
+    /// Slots of a full band.
+    most: usize,
     /// Of a full band.
     pub(super) places: Places,
 }
 
 impl Run {
-    /// Groups of a band of `rows` rows of MCUs.
-    pub(super) fn groups(&self, rows: usize) -> usize {
-        if self.per_row == 0 { 1 } else { (rows * self.per_row).div_ceil(LANES) }
+    /// Slots of a band of `rows` rows of MCUs.
+    pub(super) fn slots(&self, rows: usize) -> usize {
+        if self.per_row == 0 { self.most } else { rows * self.per_row }
+    }
+
+    /// The groups of these slots.
+    pub(super) fn groups(&self, rows: usize) -> Range<usize> {
+        self.first..self.first + self.slots(rows).div_ceil(LANES)
     }
 }
 
@@ -149,7 +157,7 @@ impl Layout {
         }
         let [one, two] = [1, 2].map(|c| &frame.components[c].quantisation);
         if shared {
-            self.run(LANES, 0, row, |slot| match slot.checked_sub(each) {
+            self.run(2 * each, 0, row, |slot| match slot.checked_sub(each) {
                 None => place(cb, row, slot),
                 Some(slot) => place(cr, row, slot),
             });
@@ -174,10 +182,10 @@ impl Layout {
 
     /// Adds a run of groups for `slots` slots.
     fn run(&mut self, slots: usize, per_row: usize, row: usize, place: impl Fn(usize) -> usize) {
-        let slots = slots.next_multiple_of(LANES);
-        let places = Places::new((0..slots).map(place), row * 8, row > 1);
-        self.runs.push(Run { first: self.groups, per_row, places });
-        self.groups += slots / LANES;
+        let all = slots.next_multiple_of(LANES);
+        let places = Places::new((0..all).map(place), row * 8, row > 1);
+        self.runs.push(Run { first: self.groups, per_row, most: slots, places });
+        self.groups += all / LANES;
     }
 }
 

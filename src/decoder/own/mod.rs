@@ -128,7 +128,7 @@ impl Own {
         while row < layout.mcus.1 {
             let rows = layout.band.min(layout.mcus.1 - row);
             for run in &layout.runs {
-                let used = run.first..run.first + run.groups(rows);
+                let used = run.groups(rows);
                 let groups: &mut [Group] = coefficients.as_chunks_mut().0;
                 groups[used.clone()].as_flattened_mut().fill(0);
                 self.last[used].fill(0);
@@ -136,10 +136,12 @@ impl Own {
             cursor.rows(&self.stream, &codes, layout, rows, coefficients, &mut self.last)?;
             let groups: &[Group] = coefficients.as_chunks().0;
             for (run, factors) in layout.runs.iter().zip(&layout.quantisation) {
-                let used = run.first..run.first + run.groups(rows);
+                let used = run.groups(rows);
                 let last = &self.last[used.clone()];
+                let slots = run.slots(rows);
+                let (groups, places) = (&groups[used], &run.places);
                 let sure =
-                    self.kernels.idct(&groups[used], factors, last, &run.places, &mut self.planes);
+                    self.kernels.idct(groups, slots, factors, last, places, &mut self.planes);
                 if !sure {
                     return None;
                 }
