@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn markers_must_be_those_that_are_due() {
-        let mut load = |scan: &[u8], intervals| Stream::default().load(scan, intervals).is_some();
+        let load = |scan: &[u8], intervals| Stream::default().load(scan, intervals).is_some();
         assert!(load(&[1, 0xFF, 0xD0, 2, 0xFF, 0xD1, 3, 0xFF, 0xD9], 3));
         assert!(!load(&[1, 0xFF, 0xD0, 2, 0xFF, 0xD1, 3, 0xFF, 0xD9], 2));
         assert!(!load(&[1, 0xFF, 0xD1, 2, 0xFF, 0xD9], 2), "the wrong number");
