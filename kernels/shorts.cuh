@@ -162,6 +162,13 @@ constexpr Shuffle turn() {
 }
 alignas(64) static constexpr Shuffle TURN = turn();
 
+// Not as one array, which GCC would put together in memory first.
+FB_FN void store_thirds(u8* to, ShortReg a, ShortReg b, ShortReg c) {
+  memcpy(to, &a, sizeof a);
+  memcpy(to + sizeof a, &b, sizeof b);
+  memcpy(to + 2 * sizeof a, &c, sizeof c);
+}
+
 FB_FN void store_rgb(u8* to, const Wide::s even[3], const Wide::s odd[3], i32 n) {
   ShortReg channel[3], third[3];
   for (i32 c = 0; c < 3; ++c)
@@ -172,17 +179,20 @@ FB_FN void store_rgb(u8* to, const Wide::s even[3], const Wide::s odd[3], i32 n)
       sum |= FB_SHORT(shuffle_epi8)(channel[c], SPREAD.third[t][c].get<ShortReg>());
     third[t] = sum;
   }
-  u8 part[6 * FB_PAIRS];
-  u8* here = n >= 2 * FB_PAIRS ? to : part;
 #if FB_PAIRS == 16
-  ShortReg out[3] = {_mm256_permute2x128_si256(third[0], third[1], 0x20),
-                     _mm256_permute2x128_si256(third[2], third[0], 0x30),
-                     _mm256_permute2x128_si256(third[1], third[2], 0x31)};
-  memcpy(here, out, sizeof out);
+  ShortReg a = _mm256_permute2x128_si256(third[0], third[1], 0x20);
+  ShortReg b = _mm256_permute2x128_si256(third[2], third[0], 0x30);
+  ShortReg c = _mm256_permute2x128_si256(third[1], third[2], 0x31);
 #else
-  memcpy(here, third, sizeof third);
+  ShortReg a = third[0], b = third[1], c = third[2];
 #endif
-  if (here == part) memcpy(to, part, (u64)n * 3);
+  if (n >= 2 * FB_PAIRS) {
+    store_thirds(to, a, b, c);
+  } else {
+    u8 part[6 * FB_PAIRS];
+    store_thirds(part, a, b, c);
+    memcpy(to, part, (u64)n * 3);
+  }
 }
 
 template <i32 L> FB_FN __m128i part(__m128i v) { return v; }
