@@ -3,7 +3,7 @@
 use super::bits::{Bits, Stream};
 use super::header::ZIGZAG;
 use super::layout::{Layout, Slots};
-use super::tables::{BITS, Huffman};
+use super::tables::{BITS, Huffman, Pairs, pair};
 
 /// Blocks of a group: coefficient k of block b is at k * [`LANES`] + b.
 pub(super) const LANES: usize = 16;
@@ -28,6 +28,15 @@ const PLACES: [u16; 128] = {
 
 /// Look-ups that the bits of one refill are enough for.
 const AT_ONCE: u32 = Bits::HELD / BITS;
+
+/// The codes of a component.
+#[derive(Clone, Copy)]
+pub(super) struct Codes<'a> {
+    pub(super) dc: &'a Huffman,
+    pub(super) ac: &'a Huffman,
+    /// Of `ac`.
+    pub(super) pairs: &'a Pairs,
+}
 
 /// The place in a scan from which decoding goes on.
 pub(super) struct Cursor {
@@ -55,7 +64,7 @@ impl Cursor {
     pub(super) fn rows(
         &mut self,
         stream: &Stream,
-        codes: &[(&Huffman, &Huffman)],
+        codes: &[Codes<'_>],
         layout: &Layout,
         rows: usize,
         coefficients: &mut [i16],
@@ -78,9 +87,9 @@ impl Cursor {
                     let slot = first + column * across + row * down;
                     let first = slot / LANES * 64 * LANES + slot % LANES;
                     let lane = coefficients.get_mut(first..)?.first_chunk_mut()?;
-                    let (dc, ac) = *codes.get(component)?;
+                    let codes = codes.get(component)?;
                     let before = self.dc.get_mut(component)?;
-                    let k = block(&mut bits, bytes, dc, ac, before, lane)?;
+                    let k = block(&mut bits, bytes, codes, before, lane)?;
                     let last = last.get_mut(slot / LANES)?;
                     *last = (*last).max(k);
                 }
@@ -96,8 +105,7 @@ impl Cursor {
 fn block(
     bits: &mut Bits,
     bytes: &[u8],
-    dc: &Huffman,
-    ac: &Huffman,
+    &Codes { dc, ac, pairs }: &Codes<'_>,
     before: &mut i32,
     lane: &mut [i16; LANE],
 ) -> Option<u8> {
@@ -119,7 +127,7 @@ fn block(
     'refill: loop {
         bits.refill(bytes)?;
         for _ in 0..AT_ONCE {
-            let pair = ac.pair(bits.held);
+            let pair = pair(pairs, bits.held);
             let last = k + pair.to_last();
             // Behind a block's last coefficient begins the next block, which has other codes.
             if last < 63 {

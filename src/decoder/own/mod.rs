@@ -22,12 +22,12 @@ use crate::device::cpu::Cpu;
 use crate::error::Result;
 use crate::tensor::Buffer;
 use bits::Stream;
-use entropy::{Cursor, Group};
-use header::Frame;
+use entropy::{Codes, Cursor, Group};
+use header::{Component, Frame};
 use kernels::Kernels;
 use layout::Layout;
 use std::sync::Arc;
-use tables::{Huffman, Tables};
+use tables::Tables;
 
 /// A picture whose header was read.
 pub(super) struct Prepared {
@@ -116,11 +116,13 @@ impl Own {
     }
 
     fn bands(&mut self, frame: &Frame, layout: &Layout, out: &mut [u8]) -> Option<()> {
+        let bytes = self.stream.bytes().len();
         let code = |k: usize| {
             let component = frame.components.get(k).unwrap_or(&frame.components[0]);
-            (&*component.dc, &*component.ac)
+            let Component { dc, ac, .. } = component;
+            Codes { dc, ac, pairs: ac.pairs(bytes) }
         };
-        let codes: [(&Huffman, &Huffman); 3] = [code(0), code(1), code(2)];
+        let codes = [code(0), code(1), code(2)];
         let coefficients: &mut [i16] = bytemuck::cast_slice_mut(&mut self.coefficients[..]);
         let mut cursor = Cursor::new(&self.stream, layout.interval)?;
         let (_, v) = layout.halved;

@@ -1,7 +1,8 @@
 //! Huffman codes as look-ups that yield a whole coefficient: how far to go on, its value, and the bits of
 //! code and value together.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Bits of a look-up's index. Codes and values that together are longer go through [`Huffman::resolve`].
 pub(super) const BITS: u32 = 11;
@@ -88,6 +89,7 @@ impl Pair {
     const END: u64 = 1 << 7;
     /// What an [`Entry`] has to be looked up for.
     const SINGLE: Pair = Pair(Self::NOT_VALUES);
+    const ALL_SINGLE: &Pairs = &[Self::SINGLE; 1 << BITS];
 
     /// The first alone is its own second, so that it is stored twice rather than asked about.
     fn values(first: Entry, second: Option<Entry>) -> Self {
@@ -141,12 +143,23 @@ impl Pair {
     }
 }
 
+/// By the next bits.
+pub(super) type Pairs = [Pair; 1 << BITS];
+
+/// The pair for the bits that `held` begins with.
+#[inline(always)]
+pub(super) fn pair(pairs: &Pairs, held: u64) -> Pair {
+    pairs[(held >> (64 - BITS)) as usize]
+}
+
 /// A code, ready to decode with.
 pub(super) struct Huffman {
     class: Class,
     look: Box<[Entry; 1 << BITS]>,
-    /// Of AC coefficients; all single for others.
-    pairs: Box<[Pair; 1 << BITS]>,
+    /// Of AC coefficients, once they are worth their making.
+    pairs: OnceLock<Box<Pairs>>,
+    /// How often they were asked for.
+    asked: AtomicU32,
     /// By length: the code behind the last of that length, as the upper bits of 16.
     limits: [u32; 17],
     /// By length: what turns a code into its symbol's index.
@@ -158,7 +171,6 @@ impl Huffman {
     /// Of `counts[i]` codes of i + 1 bits, for `symbols` in order. `None`: not a code that libjpeg takes.
     fn new(class: Class, counts: &[u8; 16], symbols: &[u8]) -> Option<Self> {
         let look = vec![Entry(Entry::RARE); 1 << BITS].into_boxed_slice().try_into().ok()?;
-        let pairs = vec![Pair::SINGLE; 1 << BITS].into_boxed_slice().try_into().ok()?;
         let (mut limits, mut offsets) = ([0; 17], [0; 17]);
         let (mut code, mut index) = (0_u32, 0_u32);
         for (&count, length) in counts.iter().zip(1..) {
@@ -176,11 +188,10 @@ impl Huffman {
         if index as usize != symbols.len() || symbols.len() > 256 || !symbols.iter().all(known) {
             return None;
         }
-        let mut huffman = Huffman { class, look, pairs, limits, offsets, symbols: symbols.into() };
+        let (pairs, asked) = (OnceLock::new(), AtomicU32::new(0));
+        let symbols = symbols.into();
+        let mut huffman = Huffman { class, look, pairs, asked, limits, offsets, symbols };
         huffman.fill(counts);
-        if class == Class::Ac {
-            huffman.fill_pairs();
-        }
         Some(huffman)
     }
 
@@ -208,8 +219,25 @@ impl Huffman {
         }
     }
 
-    fn fill_pairs(&mut self) {
-        for (index, pair) in self.pairs.iter_mut().enumerate() {
+    /// Pairs of AC coefficients for a scan of `bytes` bytes. To make them takes as long as to decode a small
+    /// picture or two, so they are made for a large one, and for a code that comes again.
+    pub(super) fn pairs(&self, bytes: usize) -> &Pairs {
+        const LARGE: usize = 4096;
+        const OFTEN: u32 = 6;
+        if let Some(pairs) = self.pairs.get() {
+            return pairs;
+        }
+        let asked = self.asked.load(Ordering::Relaxed);
+        self.asked.store(asked.saturating_add(1), Ordering::Relaxed);
+        if bytes < LARGE && asked < OFTEN {
+            return Pair::ALL_SINGLE;
+        }
+        self.pairs.get_or_init(|| self.make_pairs())
+    }
+
+    fn make_pairs(&self) -> Box<Pairs> {
+        let mut pairs = Box::new(*Pair::ALL_SINGLE);
+        for (index, pair) in pairs.iter_mut().enumerate() {
             let first = self.look[index];
             if first.is_rare() {
                 continue;
@@ -226,12 +254,7 @@ impl Huffman {
                 };
             }
         }
-    }
-
-    /// The pair for the bits that `held` begins with.
-    #[inline(always)]
-    pub(super) fn pair(&self, held: u64) -> Pair {
-        self.pairs[(held >> (64 - BITS)) as usize]
+        pairs
     }
 
     /// The entry for the bits that `held` begins with.
@@ -359,7 +382,7 @@ mod tests {
         assert!(direct > 2000, "{direct}");
         for bits in 0..1_u64 << BITS {
             let held = bits << (64 - BITS);
-            let (pair, first) = (ac.pair(held), ac.look(held));
+            let (pair, first) = (pair(ac.pairs(1 << 20), held), ac.look(held));
             if pair.to_first() > 0 {
                 assert_eq!((pair.to_first(), pair.first()), (first.advance(), first.value()));
                 let next = ac.search(held << first.bits());
