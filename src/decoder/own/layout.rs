@@ -134,7 +134,8 @@ impl Layout {
         let luma = band * v * luma_row;
         let at = layout.plane(luma.next_multiple_of(LANES) / luma_row, luma_row, kept, band * v);
         layout.run(luma, v * luma_row, luma_row, |slot| place(at, luma_row, slot));
-        layout.quantisation.push(lanes(|_| &frame.components[0].quantisation)?);
+        let table = &frame.components[0].quantisation;
+        layout.quantisation.push(lanes(table, LANES, table)?);
         if colour {
             layout.add_chroma(frame, band * chroma_row, chroma_row, kept)?;
         }
@@ -161,11 +162,11 @@ impl Layout {
                 None => place(cb, row, slot),
                 Some(slot) => place(cr, row, slot),
             });
-            self.quantisation.push(lanes(|lane| if lane < each { one } else { two })?);
+            self.quantisation.push(lanes(one, each, two)?);
         } else {
             for (at, table) in [(cb, one), (cr, two)] {
                 self.run(each, row, row, |slot| place(at, row, slot));
-                self.quantisation.push(lanes(|_| table)?);
+                self.quantisation.push(lanes(table, LANES, table)?);
             }
         }
         Some(())
@@ -194,15 +195,17 @@ fn place(at: usize, row: usize, slot: usize) -> usize {
     at + slot / row * 8 * row * 8 + slot % row * 8
 }
 
-/// A group's factors, of a table for each lane.
-fn lanes<'a>(table: impl Fn(usize) -> &'a [u16; 64]) -> Option<Buffer> {
+/// A group's factors, of one table for the first `split` lanes and of another for the rest.
+fn lanes(one: &[u16; 64], split: usize, two: &[u16; 64]) -> Option<Buffer> {
     // More than a block's sum of magnitudes may be, and products with it fit 32 bits.
     const MOST: u16 = 8191;
     let mut buffer = Buffer::new();
     buffer.resize(64 * LANES * 2).ok()?;
     let factors: &mut [i16] = bytemuck::cast_slice_mut(&mut buffer[..]);
-    for (at, factor) in factors.iter_mut().enumerate() {
-        *factor = table(at % LANES)[at / LANES].min(MOST) as i16;
+    for ((lanes, &one), &two) in factors.as_chunks_mut::<LANES>().0.iter_mut().zip(one).zip(two) {
+        let (first, second) = lanes.split_at_mut(split);
+        first.fill(one.min(MOST) as i16);
+        second.fill(two.min(MOST) as i16);
     }
     Some(buffer)
 }
