@@ -14,6 +14,8 @@ COMPARE ?=
 PEERS ?=
 # A word of the names of benchmarks, where only some of `make bench` are meant.
 BENCH ?=
+# A folder of JPEGs for `make test-jpeg`.
+JPEGS ?=
 # Seconds of `make fuzz` over all targets, and a word of their names where only some are meant.
 FUZZ_SECONDS ?= 60
 FUZZ ?=
@@ -37,7 +39,7 @@ INTERPRETER = $(wildcard $(or $(FOREBAY_SHARED),../shared)/tools/ptxrun.py)
 CARGO_FLAGS := --release --features "$(FEATURES)"
 
 .PHONY: help setup build train test test-python test-ptx test-sanitize test-gpu lint bench clean
-.PHONY: gpu-bundle bench-peers bench-scale device-coverage compare-python test-kill test-odd test-soak fuzz deny
+.PHONY: gpu-bundle bench-peers bench-scale device-coverage compare-python test-kill test-odd test-soak test-jpeg fuzz deny
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -73,6 +75,9 @@ test-soak: setup ## 200 epochs over 2,000 files of which 5% are damaged: memory 
 
 test-odd: setup ## odd images and label lists of the data folder, file by file: verdict, time, peak memory
 	@cargo test $(CARGO_FLAGS) --test odd -- --nocapture
+
+test-jpeg: setup ## our JPEG decoder beside libjpeg-turbo: 20,000 random pictures, 200,000 mutated files, JPEGS=folder
+	@FOREBAY_JPEGS="$(JPEGS)" cargo test $(CARGO_FLAGS) --test decoder own:: -- --include-ignored --nocapture
 
 test-sanitize: setup ## kernels over random plans and decoder over damaged files, under ASan and UBSan
 	@cargo test $(CARGO_FLAGS) --test kernels sanitize -- --nocapture

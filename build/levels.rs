@@ -2,7 +2,7 @@
 //! reads this file too, so that what it tests is compiled as the library is.
 
 /// The kernels, each a file and an entry.
-pub(crate) const KERNELS: [&str; 3] = ["settle", "resolve", "augment"];
+pub(crate) const KERNELS: [&str; 5] = ["settle", "resolve", "augment", "idct", "colour"];
 
 /// An instruction set level.
 #[derive(Clone, Copy)]

@@ -8,6 +8,7 @@
 
 typedef unsigned char u8;
 typedef unsigned short u16;
+typedef short i16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef long long i64;
@@ -45,6 +46,8 @@ typedef double f64;
 #endif
 
 // Given on the command line: FB_LEVEL, the namespace; FB_LANES, floats in a vector register.
+// Shorts in a register of at most 32 bytes: a row of a small image fills no longer one.
+#define FB_PAIRS (FB_LANES > 8 ? 16 : 2 * FB_LANES)
 #define FB_FN static inline __attribute__((always_inline))
 #define FB_MEMBER inline __attribute__((always_inline))
 // A function with registers of its own.
@@ -80,7 +83,9 @@ namespace FB_LEVEL {
 struct One {
   typedef f32 f;
   typedef i32 i;
+  typedef i32 s;
   static constexpr i32 lanes = 1;
+  static constexpr i32 pairs = 1;
 };
 
 FB_FN f32 to_f(i32 v) { return (f32)v; }
@@ -184,7 +189,9 @@ typedef One Wide;
 struct Wide {
   typedef f32 f __attribute__((vector_size(4 * FB_LANES)));
   typedef i32 i __attribute__((vector_size(4 * FB_LANES)));
+  typedef i16 s __attribute__((vector_size(2 * FB_PAIRS)));
   static constexpr i32 lanes = FB_LANES;
+  static constexpr i32 pairs = FB_PAIRS;
 };
 
 FB_FN Wide::f to_f(Wide::i v) { return __builtin_convertvector(v, Wide::f); }

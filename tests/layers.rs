@@ -100,6 +100,7 @@ const UNSAFE: &[&str] = &[
     "decoder/nvjpeg/mod.rs",
     "decoder/nvjpeg/result.rs",
     "decoder/nvjpeg/sys.rs",
+    "decoder/own/kernels.rs",
     "decoder/turbo.rs",
     "device/cpu.rs",
     "device/cuda/driver.rs",

@@ -12,6 +12,7 @@ pub mod image_decode;
 #[cfg(feature = "train")]
 mod input;
 pub mod jpeg_header;
+pub mod jpeg_own;
 pub mod label_list;
 #[cfg(feature = "train")]
 pub mod metrics;

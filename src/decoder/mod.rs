@@ -1,8 +1,9 @@
 //! Encoded bytes to RGB pixels.
 //!
 //! JPEG goes through libjpeg-turbo (accurate IDCT, fancy upsampling), whose pixels are the
-//! reference; the other formats through the `image` crate. What a file is, its content says. Of a
-//! JPEG a part can be decoded alone, also at a smaller scale ([`Decoder::decode_region`]).
+//! reference; the other formats through the `image` crate. What a file is, its content says. JPEGs
+//! without any oddity take a faster way to the same pixels (`own`). Of a JPEG a part can be decoded
+//! alone, also at a smaller scale ([`Decoder::decode_region`]).
 //!
 //! With a GPU, [`route`] sends large baseline JPEGs to [`nvjpeg`] instead.
 
@@ -13,6 +14,7 @@ mod jpeg_header;
 mod limits;
 pub mod nvjpeg;
 mod orient;
+mod own;
 mod region;
 mod route;
 mod sniff;
@@ -25,9 +27,12 @@ pub use region::{Region, Scale, Wanted};
 pub use route::{Frame, Reason, Route, Rule, Subsampling, route};
 pub use turbo::warning_text;
 
+use crate::device::cpu::Cpu;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Buffer;
+use own::{Own, Prepared};
 use sniff::{Kind, sniff};
+use std::sync::Arc;
 use turbo::Turbo;
 
 /// A decoded image: u8, RGB, rows top down, dense (row stride 3 x width).
@@ -158,7 +163,11 @@ pub fn probe(bytes: &[u8]) -> Result<Header> {
 /// What an image decodes to never depends on the images before it.
 pub struct Decoder {
     limits: Limits,
-    /// Made for the first JPEG.
+    /// The fast lane; `None` where every JPEG goes to libjpeg-turbo.
+    own: Option<Own>,
+    /// JPEGs that took it.
+    taken: u64,
+    /// Made for the first JPEG that needs it.
     turbo: Option<Turbo>,
     /// A picture before it is turned upright.
     stored: Pixels,
@@ -169,7 +178,19 @@ pub struct Decoder {
 impl Decoder {
     /// A decoder with the given limits.
     pub fn new(limits: Limits) -> Self {
-        Decoder { limits, turbo: None, stored: Pixels::new(), raw: Vec::new() }
+        Self::with(limits, Cpu::best())
+    }
+
+    /// A decoder whose fast lane runs the kernels of one level; without one, every JPEG goes to
+    /// libjpeg-turbo. The pixels are the same.
+    pub fn with(limits: Limits, level: Option<Cpu>) -> Self {
+        let (stored, raw) = (Pixels::new(), Vec::new());
+        Decoder { limits, own: level.map(Own::new), taken: 0, turbo: None, stored, raw }
+    }
+
+    /// How many JPEGs did not need libjpeg-turbo.
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Decodes `bytes`, whose format is found from their content, with EXIF orientation applied.
@@ -208,6 +229,22 @@ impl Decoder {
         self.limits.check_bytes(bytes.len())?;
         match sniff(bytes)? {
             Kind::Jpeg => {
+                // The header may be read twice, but the caller is asked once.
+                let wanted = match self.prepare(bytes) {
+                    Some(prepared) => {
+                        let (width, height) = prepared.upright_size();
+                        let wanted = wanted(width, height, true)?;
+                        wanted.check(width, height, true);
+                        if wanted == Wanted::whole(width, height)
+                            && self.take(&prepared, bytes, out)?.is_some()
+                        {
+                            self.taken += 1;
+                            return Ok(Info { format: "jpeg", warnings: Vec::new() });
+                        }
+                        Ok(wanted)
+                    }
+                    None => Err(wanted),
+                };
                 let turn = jpeg_header::orientation(bytes);
                 let turbo = match &mut self.turbo {
                     Some(turbo) => turbo,
@@ -215,7 +252,10 @@ impl Decoder {
                 };
                 let jpeg = turbo.open(bytes)?;
                 let (width, height) = turn.upright_size(jpeg.width, jpeg.height);
-                let wanted = wanted(width, height, jpeg.scales)?;
+                let wanted = match wanted {
+                    Ok(wanted) => wanted,
+                    Err(ask) => ask(width, height, jpeg.scales)?,
+                };
                 wanted.check(width, height, jpeg.scales);
                 let Wanted { region, scale } = wanted;
                 let window = turn.stored(region, scale.size(jpeg.width), scale.size(jpeg.height));
@@ -241,5 +281,31 @@ impl Decoder {
                 Ok(Info { format: formats::name(format), warnings: Vec::new() })
             }
         }
+    }
+
+    /// The header, where the file is for the fast lane.
+    fn prepare(&mut self, bytes: &[u8]) -> Option<Arc<Prepared>> {
+        let prepared = self.own.as_mut()?.prepare(bytes)?;
+        let (width, height) = prepared.size();
+        self.limits.check_pixels(width, height).is_ok().then_some(prepared)
+    }
+
+    /// The fast lane. `None`: there is doubt.
+    fn take(
+        &mut self,
+        prepared: &Prepared,
+        bytes: &[u8],
+        out: &mut Pixels,
+    ) -> Result<Option<()>> {
+        let Some(own) = &mut self.own else { return Ok(None) };
+        let turn = prepared.orientation();
+        if turn == Orientation::UPRIGHT {
+            return own.decode(prepared, bytes, out);
+        }
+        let done = own.decode(prepared, bytes, &mut self.stored)?;
+        if done.is_some() {
+            turn.apply(&self.stored, out)?;
+        }
+        Ok(done)
     }
 }

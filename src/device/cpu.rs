@@ -7,37 +7,49 @@ use std::ops::Range;
 
 type Launch = unsafe extern "C" fn(*const c_void, u32, u32);
 
+/// The two entries of one kernel.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// A range of samples.
+    range: Launch,
+    /// The threads of a grid.
+    grid: Launch,
+}
+
 /// One level's kernels. All levels give the same bytes; tests hold one against the other.
 #[derive(Clone, Copy)]
 pub struct Cpu {
     level: &'static str,
-    settle: Launch,
-    resolve: Launch,
-    augment: Launch,
-    settle_grid: Launch,
-    resolve_grid: Launch,
-    augment_grid: Launch,
+    /// In the order of [`Kernel::ALL`].
+    entries: [Entry; Kernel::ALL.len()],
 }
 
-/// The kernels of one level: their symbols carry its name.
-macro_rules! level {
-    ($level:literal, $name:literal) => {{
+/// A kernel of one level: its symbols carry both names.
+macro_rules! entry {
+    ($level:literal, $kernel:literal) => {{
         unsafe extern "C" {
-            #[link_name = concat!("forebay_", $level, "_settle")]
-            fn settle(args: *const c_void, begin: u32, end: u32);
-            #[link_name = concat!("forebay_", $level, "_resolve")]
-            fn resolve(args: *const c_void, begin: u32, end: u32);
-            #[link_name = concat!("forebay_", $level, "_augment")]
-            fn augment(args: *const c_void, begin: u32, end: u32);
-            #[link_name = concat!("forebay_", $level, "_settle_grid")]
-            fn settle_grid(args: *const c_void, blocks: u32, threads: u32);
-            #[link_name = concat!("forebay_", $level, "_resolve_grid")]
-            fn resolve_grid(args: *const c_void, blocks: u32, threads: u32);
-            #[link_name = concat!("forebay_", $level, "_augment_grid")]
-            fn augment_grid(args: *const c_void, blocks: u32, threads: u32);
+            #[link_name = concat!("forebay_", $level, "_", $kernel)]
+            fn range(args: *const c_void, begin: u32, end: u32);
+            #[link_name = concat!("forebay_", $level, "_", $kernel, "_grid")]
+            fn grid(args: *const c_void, blocks: u32, threads: u32);
         }
-        Cpu { level: $name, settle, resolve, augment, settle_grid, resolve_grid, augment_grid }
+        Entry { range, grid }
     }};
+}
+
+macro_rules! level {
+    ($level:literal, $name:literal) => {
+        Cpu {
+            level: $name,
+            entries: [
+                entry!($level, "settle"),
+                entry!($level, "resolve"),
+                entry!($level, "augment"),
+                entry!($level, "idct"),
+                entry!($level, "colour"),
+            ],
+        }
+    };
 }
 
 impl Cpu {
@@ -94,11 +106,7 @@ impl Cpu {
         blocks: u32,
         threads: u32,
     ) {
-        let entry = match kernel {
-            Kernel::Settle => self.settle_grid,
-            Kernel::Resolve => self.resolve_grid,
-            Kernel::Augment => self.augment_grid,
-        };
+        let entry = self.entries[kernel as usize].grid;
         // SAFETY: the caller's promise is the kernel's precondition.
         unsafe { entry(args, blocks, threads) }
     }
@@ -114,11 +122,7 @@ impl Cpu {
     /// `args` points to the structure that the kernel declares, every pointer in it is valid for the
     /// samples of the range, and what the kernel writes is not otherwise used meanwhile.
     pub unsafe fn launch(&self, kernel: Kernel, args: *const c_void, samples: Range<u32>) {
-        let entry = match kernel {
-            Kernel::Settle => self.settle,
-            Kernel::Resolve => self.resolve,
-            Kernel::Augment => self.augment,
-        };
+        let entry = self.entries[kernel as usize].range;
         // SAFETY: the caller's promise is the kernel's precondition; the level was detected.
         unsafe { entry(args, samples.start, samples.end) }
     }

@@ -3,7 +3,7 @@
 /// One kernel for one architecture.
 #[derive(Debug, Clone, Copy)]
 pub struct Image {
-    /// `settle`, `resolve` or `augment`.
+    /// [`Kernel::name`](super::Kernel::name).
     pub kernel: &'static str,
     /// `sm_90` for machine code, `compute_120` for PTX that newer GPUs compile.
     pub arch: &'static str,
@@ -50,9 +50,9 @@ impl Image {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Kernel;
     use super::*;
 
-    const KERNELS: [&str; 3] = ["settle", "resolve", "augment"];
     const MACHINE_CODE: [&str; 5] = ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"];
 
     /// `None`, said aloud, where the build had no NVRTC. One that misses an image fails, so that
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn every_architecture() {
-        for kernel in KERNELS {
+        for kernel in Kernel::ALL.map(Kernel::name) {
             for arch in MACHINE_CODE {
                 let Some(image) = image(kernel, arch) else { return };
                 assert!(image.code.starts_with(b"\x7fELF"), "{kernel} {arch}");

@@ -20,11 +20,16 @@ pub enum Kernel {
     Resolve,
     /// One pass over the pixels of each sample.
     Augment,
+    /// A JPEG's coefficients to samples.
+    Idct,
+    /// A JPEG's samples to RGB.
+    Colour,
 }
 
 impl Kernel {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Kernel; 3] = [Kernel::Settle, Kernel::Resolve, Kernel::Augment];
+    pub const ALL: [Kernel; 5] =
+        [Kernel::Settle, Kernel::Resolve, Kernel::Augment, Kernel::Idct, Kernel::Colour];
 
     /// The name of its file in `kernels/`; its entry on a GPU is `forebay_<name>`.
     pub const fn name(self) -> &'static str {
@@ -32,6 +37,8 @@ impl Kernel {
             Kernel::Settle => "settle",
             Kernel::Resolve => "resolve",
             Kernel::Augment => "augment",
+            Kernel::Idct => "idct",
+            Kernel::Colour => "colour",
         }
     }
 }

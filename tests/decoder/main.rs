@@ -9,6 +9,7 @@ mod formats;
 mod found;
 mod metadata;
 mod neighbours;
+mod own;
 mod region;
 mod route;
 mod shared;

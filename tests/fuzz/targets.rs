@@ -63,6 +63,20 @@ pub(crate) const TARGETS: &[Target] = &[
         ],
     },
     Target {
+        name: "jpeg_own",
+        body: jpeg_own::run,
+        seeds: seeds::jpegs,
+        words: JPEG,
+        sources: &[
+            "src/decoder/own/mod.rs",
+            "src/decoder/own/header.rs",
+            "src/decoder/own/tables.rs",
+            "src/decoder/own/bits.rs",
+            "src/decoder/own/entropy.rs",
+            "src/decoder/own/layout.rs",
+        ],
+    },
+    Target {
         name: "image_decode",
         body: image_decode::run,
         seeds: seeds::images,

@@ -1,0 +1,37 @@
+//! Our JPEG decoder against libjpeg-turbo.
+
+use super::refusal;
+use forebay::decoder::{Decoder, Info, Limits, Pixels};
+use forebay::device::cpu::Cpu;
+use std::cell::RefCell;
+
+/// Of every picture, so that a decode is short.
+const MOST_PIXELS: u64 = 1 << 14;
+
+thread_local! {
+    static DECODERS: RefCell<[(Decoder, Pixels); 2]> = RefCell::new([Cpu::best(), None].map(|cpu| {
+        let limits = Limits { pixels: MOST_PIXELS, scans: 20, ..Limits::default() };
+        (Decoder::with(limits, cpu), Pixels::new())
+    }));
+}
+
+/// The same verdict, warnings and pixels, whoever took the file.
+pub fn run(bytes: &[u8]) -> String {
+    DECODERS.with_borrow_mut(|[own, turbo]| {
+        let before = own.0.taken();
+        let got = decode(own, bytes);
+        assert!(got == decode(turbo, bytes), "libjpeg-turbo gives another picture or word");
+        let way = if own.0.taken() > before { "own" } else { "libjpeg-turbo" };
+        match got {
+            Ok((info, _)) => format!("{way} {:?}", info.warnings),
+            Err(error) => error,
+        }
+    })
+}
+
+fn decode(way: &mut (Decoder, Pixels), bytes: &[u8]) -> Result<(Info, Vec<u8>), String> {
+    let (decoder, pixels) = way;
+    let info = decoder.decode(bytes, pixels).map_err(|error| refusal(&error))?;
+    let size = [pixels.width(), pixels.height()].map(u32::to_le_bytes).concat();
+    Ok((info, [&size[..], pixels.bytes()].concat()))
+}

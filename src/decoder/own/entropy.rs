@@ -1,0 +1,173 @@
+//! Entropy-coded bits to coefficients, in groups of blocks as the kernels take them.
+
+use super::bits::{Bits, Stream};
+use super::header::ZIGZAG;
+use super::layout::{Layout, Slots};
+use super::tables::{BITS, Huffman, Pairs, pair};
+
+/// Blocks of a group: coefficient k of block b is at k * [`LANES`] + b.
+pub(super) const LANES: usize = 16;
+
+/// The coefficients of a group.
+pub(super) type Group = [i16; 64 * LANES];
+
+/// From the first coefficient of a lane to its last.
+const LANE: usize = 63 * LANES + 1;
+
+/// Where coefficient k, in zigzag order, of a group's first block is. Those behind the last are where it is,
+/// so that a run that leaves the block needs no check before it is stored.
+const PLACES: [u16; 128] = {
+    let mut places = [0; 128];
+    let mut k = 0;
+    while k < 128 {
+        places[k] = ZIGZAG[if k < 64 { k } else { 63 }] as u16 * LANES as u16;
+        k += 1;
+    }
+    places
+};
+
+/// Look-ups that the bits of one refill are enough for.
+const AT_ONCE: u32 = Bits::HELD / BITS;
+
+/// The codes of a component.
+#[derive(Clone, Copy)]
+pub(super) struct Codes<'a> {
+    pub(super) dc: &'a Huffman,
+    pub(super) ac: &'a Huffman,
+    /// Of `ac`.
+    pub(super) pairs: &'a Pairs,
+}
+
+/// The place in a scan from which decoding goes on.
+pub(super) struct Cursor {
+    bits: Bits,
+    interval: usize,
+    /// MCUs left of the interval.
+    left: u32,
+    /// First coefficient of each component's last block.
+    dc: [i32; 3],
+}
+
+impl Cursor {
+    /// The start of a scan with `mcus` MCUs an interval.
+    pub(super) fn new(stream: &Stream, mcus: u32) -> Option<Self> {
+        Some(Cursor { bits: stream.interval(0)?, interval: 0, left: mcus, dc: [0; 3] })
+    }
+
+    /// Whether the scan ends here.
+    pub(super) fn is_at_end(&self, stream: &Stream) -> bool {
+        stream.ends_at(self.interval, &self.bits)
+    }
+
+    /// Decodes the next `rows` rows of MCUs. `coefficients` are groups of zeros before; `last` gets the last coefficient of
+    /// each group, in zigzag order. `None`: the bits are not what they should be, or may not be.
+    pub(super) fn rows(
+        &mut self,
+        stream: &Stream,
+        codes: &[Codes<'_>],
+        layout: &Layout,
+        rows: usize,
+        coefficients: &mut [i16],
+        last: &mut [u8],
+    ) -> Option<()> {
+        let bytes = stream.bytes();
+        let mut bits = self.bits;
+        for row in 0..rows {
+            for column in 0..layout.mcus.0 {
+                if self.left == 0 {
+                    if !stream.ends_at(self.interval, &bits) {
+                        return None;
+                    }
+                    self.interval += 1;
+                    bits = stream.interval(self.interval)?;
+                    (self.left, self.dc) = (layout.interval, [0; 3]);
+                }
+                self.left -= 1;
+                for &Slots { component, first, across, down } in &layout.blocks {
+                    let slot = first + column * across + row * down;
+                    let first = slot / LANES * 64 * LANES + slot % LANES;
+                    let lane = coefficients.get_mut(first..)?.first_chunk_mut()?;
+                    let codes = codes.get(component)?;
+                    let before = self.dc.get_mut(component)?;
+                    let k = block(&mut bits, bytes, codes, before, lane)?;
+                    let last = last.get_mut(slot / LANES)?;
+                    *last = (*last).max(k);
+                }
+            }
+        }
+        self.bits = bits;
+        Some(())
+    }
+}
+
+/// Decodes a block; gives its last coefficient.
+#[inline(always)]
+fn block(
+    bits: &mut Bits,
+    bytes: &[u8],
+    &Codes { dc, ac, pairs }: &Codes<'_>,
+    before: &mut i32,
+    lane: &mut [i16; LANE],
+) -> Option<u8> {
+    let mut put = |k: usize, value: i16| lane[usize::from(PLACES[k & 127])] = value;
+    bits.refill(bytes)?;
+    let mut entry = dc.look(bits.held);
+    if entry.is_rare() {
+        entry = dc.resolve(entry, bits.held)?;
+    }
+    bits.drop(entry.bits());
+    *before += i32::from(entry.value());
+    // Of 8-bit samples; more would also be more than the kernels take.
+    if !(-2048..2048).contains(before) {
+        return None;
+    }
+    put(0, *before as i16);
+
+    let mut k = 0;
+    'refill: loop {
+        bits.refill(bytes)?;
+        for _ in 0..AT_ONCE {
+            let pair = pair(pairs, bits.held);
+            let last = k + pair.to_last();
+            // Behind a block's last coefficient begins the next block, which has other codes.
+            if last < 63 {
+                if pair.is_values() {
+                    bits.drop(pair.bits());
+                    put(k + pair.to_first(), pair.first());
+                    put(last, pair.last());
+                    k = last;
+                    continue;
+                }
+                if pair.is_end() {
+                    bits.drop(pair.bits());
+                    if last > k {
+                        put(last, pair.first());
+                        k = last;
+                    }
+                    break 'refill;
+                }
+            }
+            let mut entry = ac.look(bits.held);
+            if entry.is_rare() {
+                bits.refill(bytes)?;
+                entry = ac.resolve(entry, bits.held)?;
+            }
+            bits.drop(entry.bits());
+            if entry.is_end() {
+                break 'refill;
+            }
+            k += entry.advance();
+            put(k, entry.value());
+            if k >= 63 {
+                // Zeros to the end of a block have a code of their own.
+                if !entry.has_value() {
+                    return None;
+                }
+                break 'refill;
+            }
+            continue 'refill;
+        }
+    }
+    // A run that leads out of the block is what libjpeg forgives.
+    if k < 64 { Some(k as u8) } else { None }
+}

@@ -1,0 +1,297 @@
+//! The kernels that make pixels of coefficients: `kernels/idct.cu` and `kernels/colour.cu`.
+#![allow(unsafe_code)]
+
+use super::entropy::{Group, LANES};
+use super::layout::{Layout, Plane};
+use crate::device::Kernel;
+use crate::device::cpu::Cpu;
+use std::ops::Range;
+
+/// Where the blocks of groups go.
+pub(super) struct Places {
+    /// Of each block's first sample.
+    at: Vec<i32>,
+    stride: i32,
+    /// Blocks 2k and 2k + 1 of a group lie beside each other.
+    paired: bool,
+    /// Bytes of planes that hold them all.
+    reach: usize,
+}
+
+impl Places {
+    /// Rows of samples are `stride` bytes apart.
+    pub(super) fn new(at: impl Iterator<Item = usize>, stride: usize, paired: bool) -> Self {
+        let at: Vec<usize> = at.collect();
+        let pairs = || at.as_chunks::<2>().0.iter();
+        assert!(!paired || pairs().all(|[one, two]| one + 8 == *two));
+        let reach = at.iter().max().map_or(0, |most| most + 7 * stride + 8);
+        // Planes of some gigabytes would hold more than the widest picture has.
+        let number = |n: usize| i32::try_from(n).expect("a band's planes are small");
+        number(reach);
+        let stride = number(stride);
+        Places { at: at.into_iter().map(number).collect(), stride, paired, reach }
+    }
+}
+
+/// How chroma is stored, and whether it is interpolated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Chroma {
+    None,
+    Full,
+    HalfX,
+    HalfY,
+    HalfXy,
+    RepeatX,
+    RepeatXy,
+}
+
+/// `IdctArgs` of `kernels/idct.cu`.
+#[repr(C)]
+struct IdctArgs {
+    coefficients: *const Group,
+    quantisation: *const u8,
+    planes: *mut u8,
+    places: *const i32,
+    last: *const u8,
+    doubt: *mut u32,
+    n: u32,
+    stride: i32,
+    paired: u32,
+    lanes: u32,
+}
+
+/// `Picture` of `kernels/colour.cuh`.
+#[repr(C)]
+struct Picture {
+    planes: [*const u8; 3],
+    to: *mut u8,
+    size: [i32; 2],
+    chroma_size: [i32; 2],
+    strides: [i32; 2],
+    firsts: [i32; 2],
+    rows: [i32; 2],
+    chroma: Chroma,
+    unused: u32,
+}
+
+/// `ColourArgs` of `kernels/colour.cu`.
+#[repr(C)]
+struct ColourArgs {
+    pictures: *const Picture,
+    n: u32,
+    tiles: u32,
+}
+
+const _: () = assert!(size_of::<IdctArgs>() == 64 && size_of::<Picture>() == 80);
+const _: () = assert!(size_of::<ColourArgs>() == 16);
+
+/// The kernels of one level.
+#[derive(Clone, Copy)]
+pub(super) struct Kernels {
+    pub(super) cpu: Cpu,
+}
+
+impl Kernels {
+    /// `slots` blocks to samples. `last` has each group's last coefficient in zigzag order, `factors` 64 x
+    /// [`LANES`] of quantisation. False: a block is beyond what is sure to be as libjpeg has it.
+    pub(super) fn idct(
+        &self,
+        groups: &[Group],
+        slots: usize,
+        factors: &[u8],
+        last: &[u8],
+        places: &Places,
+        planes: &mut [u8],
+    ) -> bool {
+        assert!(groups.len() == slots.div_ceil(LANES) && slots > 0);
+        assert!(last.len() == groups.len() && groups.len() * LANES <= places.at.len());
+        assert!(factors.len() == size_of::<Group>() && places.reach <= planes.len());
+        let mut doubt = 0;
+        let args = IdctArgs {
+            coefficients: groups.as_ptr(),
+            quantisation: factors.as_ptr(),
+            planes: planes.as_mut_ptr(),
+            places: places.at.as_ptr(),
+            last: last.as_ptr(),
+            doubt: &raw mut doubt,
+            n: groups.len() as u32,
+            stride: places.stride,
+            paired: places.paired.into(),
+            lanes: (slots - (groups.len() - 1) * LANES) as u32,
+        };
+        // SAFETY: the lengths checked above are what the kernel reads for `n` groups, and it writes eight
+        // rows of eight bytes at each place, which `reach` covers. All outlive the call, and nothing else
+        // uses what it writes.
+        unsafe { self.cpu.launch(Kernel::Idct, (&raw const args).cast(), 0..args.n) };
+        doubt == 0
+    }
+
+    /// Samples to rows `rows` of the picture `out`, where `planes` hold the band that begins with row
+    /// `band` of luma.
+    pub(super) fn colour(
+        &self,
+        layout: &Layout,
+        planes: &[u8],
+        band: usize,
+        rows: Range<usize>,
+        out: &mut [u8],
+    ) {
+        let &Layout { width, height, halved: (h, v), .. } = layout;
+        let luma = &layout.planes[0];
+        let [cb, cr] = if let [_, cb, cr] = &layout.planes[..] { [cb, cr] } else { [luma, luma] };
+        let chroma_height = height.div_ceil(v);
+        assert!(planes.len() == layout.memory && out.len() == width * height * 3);
+        assert!(rows.start < rows.end && rows.end <= height);
+        // Each row's own samples, and those of the rows of chroma around it, are there.
+        let has = |from: usize, to: usize, first: usize, plane: &Plane| {
+            from + plane.kept.min(first) >= first && to <= first + plane.rows
+        };
+        assert!(has(rows.start, rows.end, band, luma));
+        let from = (rows.start / v).saturating_sub(v - 1);
+        let to = (rows.end.div_ceil(v) + v - 1).min(chroma_height);
+        assert!(has(from, to, band / v, cb) && has(from, to, band / v, cr));
+
+        let number = |n: usize| n as i32;
+        let picture = Picture {
+            // Not slices of each, since strips read a little before and behind a plane.
+            planes: [luma, cb, cr].map(|plane| planes.as_ptr().wrapping_add(plane.at)),
+            to: out.as_mut_ptr(),
+            size: [width, height].map(number),
+            chroma_size: [width.div_ceil(h), chroma_height].map(number),
+            strides: [luma.stride, cb.stride].map(number),
+            firsts: [number(band) - number(luma.kept), number(band / v) - number(cb.kept)],
+            rows: [rows.start, rows.end].map(number),
+            chroma: layout.chroma,
+            unused: 0,
+        };
+        let args = ColourArgs { pictures: &raw const picture, n: 1, tiles: 1 };
+        // SAFETY: the rows that are read were checked above to be among those of the planes, which have
+        // enough bytes before and behind them for what a strip reads past its row; it writes the rows
+        // `rows` of a picture of `out`'s size. All outlive the call.
+        unsafe { self.cpu.launch(Kernel::Colour, (&raw const args).cast(), 0..1) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const THREADS: u32 = 7;
+
+    /// Runs `kernel` over `n` samples on each level, as a range and thread by thread; `run` gets the way to
+    /// launch it and gives what it left, which must always be the same.
+    fn always_the_same<L: PartialEq>(
+        kernel: Kernel,
+        n: u32,
+        blocks: u32,
+        mut run: impl FnMut(&dyn Fn(*const std::ffi::c_void)) -> L,
+    ) -> L {
+        let mut first = None;
+        for cpu in Cpu::levels() {
+            // SAFETY: `run` passes the kernel's arguments, for `n` samples.
+            let range = run(&|args| unsafe { cpu.launch(kernel, args, 0..n) });
+            // SAFETY: the same.
+            let grid = run(&|args| unsafe { cpu.launch_grid(kernel, args, blocks, THREADS) });
+            let expected = first.get_or_insert(range);
+            assert!(grid == *expected, "{kernel:?} on {}: the grid's is other", cpu.level());
+        }
+        first.expect("a level")
+    }
+
+    fn draw(state: &mut u32) -> u32 {
+        *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *state >> 16
+    }
+
+    /// Groups with coefficients up to `last` in zigzag order, whose magnitudes add up to less than `sum`.
+    fn groups(n: usize, last: usize, sum: i32, state: &mut u32) -> Vec<Group> {
+        let mut groups = vec![[0; 64 * LANES]; n];
+        for group in &mut groups {
+            for lane in 0..LANES {
+                let most = sum / (last as i32 + 1);
+                for &at in &super::super::header::ZIGZAG[..=last] {
+                    let value = draw(state) as i32 % (2 * most + 1) - most;
+                    group[usize::from(at) * LANES + lane] = value as i16;
+                }
+            }
+        }
+        groups
+    }
+
+    #[test]
+    fn idct_is_the_same_everywhere() {
+        let mut state = 1;
+        let cases =
+            [(0, 1000), (4, 1500), (9, 1900), (20, 1900), (63, 2000), (63, 5000), (63, 60_000)];
+        for (last, sum) in cases {
+            for paired in [false, true] {
+                const N: usize = 3;
+                let groups = groups(N, last, sum, &mut state);
+                // Blocks beside each other, or below.
+                let at = |k: usize| if paired { k / 2 * 128 + k % 2 * 8 } else { k * 128 + 16 };
+                let places = Places::new((0..N * LANES).map(at), 16, paired);
+                let factors = [1_i16; 64 * LANES];
+                let (n, lasts) = (N as u32, [last as u8; N]);
+                let blocks = (n * LANES as u32).div_ceil(THREADS);
+                let (sure, planes) = always_the_same(Kernel::Idct, n, blocks, |launch| {
+                    let (mut planes, mut doubt) = (vec![7; places.reach + 8], 0);
+                    let args = IdctArgs {
+                        coefficients: groups.as_ptr(),
+                        quantisation: factors.as_ptr().cast(),
+                        planes: planes.as_mut_ptr(),
+                        places: places.at.as_ptr(),
+                        last: lasts.as_ptr(),
+                        doubt: &raw mut doubt,
+                        n,
+                        stride: places.stride,
+                        paired: paired.into(),
+                        lanes: LANES as u32,
+                    };
+                    launch((&raw const args).cast());
+                    // What is in doubt does not count.
+                    (doubt == 0, if doubt == 0 { planes } else { Vec::new() })
+                });
+                assert_eq!(sure, sum < 60_000, "{last} {sum}");
+                assert!(!sure || planes[places.reach..] == [7; 8]);
+            }
+        }
+    }
+
+    #[test]
+    fn colour_is_the_same_everywhere() {
+        use Chroma::*;
+        let mut state = 2;
+        let halves = [(None, 1, 1), (Full, 1, 1), (HalfX, 2, 1), (HalfY, 1, 2), (HalfXy, 2, 2)];
+        let repeats = [(RepeatX, 2, 1), (RepeatXy, 2, 2)];
+        for (chroma, h, v) in halves.into_iter().chain(repeats) {
+            for width in [1_usize, 2, 3, 4, 5, 31, 32, 33, 64, 71] {
+                let height = 5;
+                let stride = 80;
+                let bytes: Vec<u8> =
+                    (0..3 * 8 * stride + 128).map(|_| draw(&mut state) as u8).collect();
+                let number = |n: usize| n as i32;
+                let rows = [1, height].map(number);
+                always_the_same(Kernel::Colour, 1, 3, |launch| {
+                    let mut out = vec![9; width * height * 3 + 8];
+                    let picture = Picture {
+                        planes: [0, 1, 2].map(|k| bytes[64 + k * 8 * stride..].as_ptr()),
+                        to: out.as_mut_ptr(),
+                        size: [width, height].map(number),
+                        chroma_size: [width.div_ceil(h), height.div_ceil(v)].map(number),
+                        strides: [stride; 2].map(number),
+                        firsts: [0; 2],
+                        rows,
+                        chroma,
+                        unused: 0,
+                    };
+                    let args = ColourArgs { pictures: &raw const picture, n: 1, tiles: 3 };
+                    launch((&raw const args).cast());
+                    assert!(out[..width * 3].iter().all(|&v| v == 9), "a row before");
+                    assert!(out[width * height * 3..] == [9; 8], "bytes behind");
+                    out
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! JPEG without libjpeg, equal to it to the bit: the fast lane for files that leave no doubt.
+//!
+//! It takes 8-bit sequential Huffman-coded files in gray or YCbCr of one scan whose every byte up to the end
+//! marker is as the standard has it. Anything else, and any doubt on the way, hands the file over to
+//! libjpeg-turbo, whose verdict stands: so there are no errors here but want of memory.
+//!
+//! ```text
+//! header ──► stream ──► entropy ──► idct ──► colour
+//! or one     bytes      16 blocks   planes   RGB
+//! seen       unstuffed  a group     of a band
+//! ```
+
+mod bits;
+mod entropy;
+mod header;
+mod kernels;
+mod layout;
+mod tables;
+
+use super::{Orientation, Pixels};
+use crate::device::cpu::Cpu;
+use crate::error::Result;
+use crate::tensor::Buffer;
+use bits::Stream;
+use entropy::{Codes, Cursor, Group};
+use header::{Component, Frame};
+use kernels::Kernels;
+use layout::Layout;
+use std::sync::Arc;
+use tables::Tables;
+
+/// A picture whose header was read.
+pub(super) struct Prepared {
+    frame: Frame,
+    layout: Layout,
+}
+
+impl Prepared {
+    /// Columns and rows as stored.
+    pub(super) fn size(&self) -> (u32, u32) {
+        (self.frame.width, self.frame.height)
+    }
+
+    /// Columns and rows once it is turned.
+    pub(super) fn upright_size(&self) -> (u32, u32) {
+        self.frame.orientation.upright_size(self.frame.width, self.frame.height)
+    }
+
+    /// The turn that makes it upright.
+    pub(super) fn orientation(&self) -> Orientation {
+        self.frame.orientation
+    }
+}
+
+/// Decodes one image after another; keeps tables, headers and scratch.
+pub(super) struct Own {
+    kernels: Kernels,
+    tables: Tables,
+    headers: Headers,
+    stream: Stream,
+    coefficients: Buffer,
+    /// Of each group: its last coefficient.
+    last: Vec<u8>,
+    planes: Buffer,
+}
+
+impl Own {
+    /// With the kernels of one level.
+    pub(super) fn new(cpu: Cpu) -> Self {
+        Own {
+            kernels: Kernels { cpu },
+            tables: Tables::default(),
+            headers: Headers::default(),
+            stream: Stream::default(),
+            coefficients: Buffer::new(),
+            last: Vec::new(),
+            planes: Buffer::new(),
+        }
+    }
+
+    /// Reads the header. `None`: not for here.
+    pub(super) fn prepare(&mut self, jpeg: &[u8]) -> Option<Arc<Prepared>> {
+        if let Some(prepared) = self.headers.find(jpeg) {
+            return Some(prepared);
+        }
+        let frame = header::read(jpeg, &mut self.tables)?;
+        let layout = Layout::of(&frame)?;
+        let prepared = Arc::new(Prepared { frame, layout });
+        self.headers.keep(&jpeg[..prepared.frame.scan], &prepared);
+        Some(prepared)
+    }
+
+    /// Decodes `jpeg`, which begins with the header of `prepared`, as it lies. `None`: not for here, and the
+    /// content of `out` is unspecified.
+    ///
+    /// # Errors
+    /// Where there is no memory for it.
+    pub(super) fn decode(
+        &mut self,
+        prepared: &Prepared,
+        jpeg: &[u8],
+        out: &mut Pixels,
+    ) -> Result<Option<()>> {
+        let Prepared { frame, layout } = prepared;
+        let mcus = layout.mcus.0 as u64 * layout.mcus.1 as u64;
+        let intervals = mcus.div_ceil(layout.interval.into());
+        let scan = jpeg.get(frame.scan..).unwrap_or_default();
+        if self.stream.load(scan, usize::try_from(intervals).unwrap_or(usize::MAX)).is_none() {
+            return Ok(None);
+        }
+        // The shortest codes of a block are a bit each for its first value and its end. So a short file
+        // that claims to be large takes no memory.
+        if self.stream.bits() < mcus * layout.blocks.len() as u64 * 2 {
+            return Ok(None);
+        }
+        let rows = out.reset(frame.width, frame.height)?;
+        self.coefficients.resize(layout.groups * size_of::<Group>())?;
+        self.planes.resize(layout.memory)?;
+        self.last.resize(layout.groups, 0);
+        Ok(self.bands(frame, layout, rows))
+    }
+
+    fn bands(&mut self, frame: &Frame, layout: &Layout, out: &mut [u8]) -> Option<()> {
+        let bytes = self.stream.bytes().len();
+        let code = |k: usize| {
+            let component = frame.components.get(k).unwrap_or(&frame.components[0]);
+            let Component { dc, ac, .. } = component;
+            Codes { dc, ac, pairs: ac.pairs(bytes) }
+        };
+        let codes = [code(0), code(1), code(2)];
+        let coefficients: &mut [i16] = bytemuck::cast_slice_mut(&mut self.coefficients[..]);
+        let mut cursor = Cursor::new(&self.stream, layout.interval)?;
+        let (_, v) = layout.halved;
+        let mut row = 0;
+        while row < layout.mcus.1 {
+            let rows = layout.band.min(layout.mcus.1 - row);
+            for run in &layout.runs {
+                let used = run.groups(rows);
+                let groups: &mut [Group] = coefficients.as_chunks_mut().0;
+                groups[used.clone()].as_flattened_mut().fill(0);
+                self.last[used].fill(0);
+            }
+            cursor.rows(&self.stream, &codes, layout, rows, coefficients, &mut self.last)?;
+            let groups: &[Group] = coefficients.as_chunks().0;
+            for (run, factors) in layout.runs.iter().zip(&layout.quantisation) {
+                let used = run.groups(rows);
+                let last = &self.last[used.clone()];
+                let slots = run.slots(rows);
+                let (groups, places) = (&groups[used], &run.places);
+                let sure =
+                    self.kernels.idct(groups, slots, factors, last, places, &mut self.planes);
+                if !sure {
+                    return None;
+                }
+            }
+            // What waits for the next band, and what waited for this one.
+            let (first, end) = (row * 8 * v, (row + rows) * 8 * v);
+            let kept = layout.planes[0].kept;
+            let begin = if row == 0 { 0 } else { first - kept };
+            row += rows;
+            let is_last = row == layout.mcus.1;
+            let end = if is_last { layout.height } else { end - kept };
+            self.kernels.colour(layout, &self.planes, first, begin..end, out);
+            for plane in layout.planes.iter().filter(|_| !is_last) {
+                let from = plane.at + plane.rows * plane.stride;
+                self.planes.copy_within(from..from + plane.kept * plane.stride, plane.at);
+            }
+        }
+        cursor.is_at_end(&self.stream).then_some(())
+    }
+}
+
+/// Headers that were read, by content: the files of many data sets share theirs.
+#[derive(Default)]
+struct Headers {
+    known: Vec<(Box<[u8]>, Arc<Prepared>)>,
+    /// The one to forget next.
+    oldest: usize,
+}
+
+impl Headers {
+    const MOST: usize = 8;
+    /// Longer ones carry metadata of their own.
+    const LONGEST: usize = 4096;
+
+    fn find(&self, jpeg: &[u8]) -> Option<Arc<Prepared>> {
+        let known = self.known.iter().find(|(header, _)| jpeg.starts_with(header));
+        known.map(|(_, prepared)| prepared.clone())
+    }
+
+    fn keep(&mut self, header: &[u8], prepared: &Arc<Prepared>) {
+        if header.len() > Self::LONGEST {
+            return;
+        }
+        let new = (header.into(), prepared.clone());
+        if self.known.len() < Self::MOST {
+            self.known.push(new);
+        } else {
+            self.known[self.oldest] = new;
+            self.oldest = (self.oldest + 1) % Self::MOST;
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The fast lane: libjpeg-turbo's pixels, and left to it whatever leaves doubt.
+//!
+//! `make test-jpeg` runs the long forms.
+
+use crate::encode::*;
+use crate::shared::shared;
+use forebay::decoder::{Decoder, Limits, Pixels};
+use forebay::device::cpu::Cpu;
+use std::path::Path;
+use turbojpeg::raw::*;
+
+/// Numbers that look drawn.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+}
+
+/// Decoders of each level with the fast lane, and one without.
+struct Pair {
+    own: Vec<Decoder>,
+    turbo: Decoder,
+    turn: usize,
+    pixels: [Pixels; 2],
+    /// Files that did without libjpeg-turbo, and all.
+    taken: usize,
+    all: usize,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let with = |cpu| Decoder::with(Limits { pixels: 1 << 24, ..Limits::default() }, cpu);
+        Pair {
+            own: Cpu::levels().into_iter().map(|cpu| with(Some(cpu))).collect(),
+            turbo: with(None),
+            turn: 0,
+            pixels: [Pixels::new(), Pixels::new()],
+            taken: 0,
+            all: 0,
+        }
+    }
+
+    /// Whether the fast lane took `bytes`; the verdict must be the same in any case.
+    fn holds(&mut self, bytes: &[u8], what: impl Fn() -> String) -> bool {
+        let Pair { own, turbo, pixels: [ours, theirs], .. } = self;
+        let count = own.len();
+        let own = &mut own[self.turn % count];
+        (self.turn, self.all) = (self.turn + 1, self.all + 1);
+        let before = own.taken();
+        let got = own.decode(bytes, ours).map_err(|error| error.to_string());
+        let expected = turbo.decode(bytes, theirs).map_err(|error| error.to_string());
+        assert_eq!(got, expected, "{}", what());
+        if got.is_ok() {
+            let size = |pixels: &Pixels| (pixels.width(), pixels.height());
+            assert_eq!(size(ours), size(theirs), "{}", what());
+            assert!(ours.bytes() == theirs.bytes(), "other pixels: {}", what());
+        }
+        let taken = own.taken() > before;
+        self.taken += usize::from(taken);
+        taken
+    }
+}
+
+/// Smooth, flat, hard-edged or noisy.
+fn content(draw: &mut Draw, width: usize, height: usize) -> Vec<u8> {
+    let (kind, level, noise) = (draw.below(5), draw.below(256), 1 + draw.below(4) * draw.below(60));
+    let (a, b) = (draw.below(12), 1 + draw.below(12));
+    let mut pixels = Vec::with_capacity(width * height * 3);
+    for y in 0..height {
+        for x in 0..width {
+            for c in 0..3 {
+                let value = match kind {
+                    0 => level,
+                    1 => ((x * a + y * b * (c + 1)) % 512).abs_diff(256),
+                    2 => (x / (a + 1) + y / b + c) % 2 * 255,
+                    3 => draw.below(256),
+                    _ => (x * x + y * y + level * c) % 256,
+                };
+                pixels.push((value + draw.below(noise)).min(255) as u8);
+            }
+        }
+    }
+    pixels
+}
+
+/// The samplings that are taken.
+const TAKEN: [TJSAMP; 5] = [
+    TJSAMP_TJSAMP_444,
+    TJSAMP_TJSAMP_422,
+    TJSAMP_TJSAMP_420,
+    TJSAMP_TJSAMP_GRAY,
+    TJSAMP_TJSAMP_440,
+];
+
+fn random(draw: &mut Draw, most: usize) -> (Vec<u8>, String) {
+    let (width, height) = (1 + draw.below(most), 1 + draw.below(most));
+    let kind = Kind {
+        subsampling: TAKEN[draw.below(5)],
+        quality: 1 + draw.below(100) as i32,
+        optimize: draw.below(3) == 0,
+        restart: [0, 0, 1 + draw.below(9) as i32][draw.below(3)],
+        ..Kind::COURSE
+    };
+    let bytes = jpeg(&content(draw, width, height), width, height, kind);
+    let Kind { subsampling, quality, optimize, restart, .. } = kind;
+    let what = format!(
+        "{width} x {height}, sampling {subsampling}, quality {quality}, {optimize}, restart {restart}"
+    );
+    (bytes, what)
+}
+
+fn random_pictures(count: usize) {
+    let (mut pair, mut draw) = (Pair::new(), Draw(1));
+    for k in 0..count {
+        // Some of several bands.
+        let (bytes, what) = random(&mut draw, if k % 20 == 0 { 400 } else { 130 });
+        pair.holds(&bytes, || what.clone());
+    }
+    println!("{} of {} random pictures taken, all equal", pair.taken, pair.all);
+    assert!(pair.taken * 100 >= pair.all * 95, "{} of {}", pair.taken, pair.all);
+}
+
+#[test]
+fn random_pictures_equal_libjpeg_turbo() {
+    random_pictures(600);
+}
+
+#[test]
+#[ignore = "minutes; make test-jpeg"]
+fn many_random_pictures_equal_libjpeg_turbo() {
+    random_pictures(20_000);
+}
+
+fn mutated(count: usize) {
+    let (mut pair, mut draw) = (Pair::new(), Draw(2));
+    let seeds: Vec<_> = (0..100).map(|_| random(&mut draw, 60).0).collect();
+    for k in 0..count {
+        let mut bytes = seeds[draw.below(seeds.len())].clone();
+        let scan = segments(&bytes, 0xDA)[0].end;
+        for _ in 0..1 + draw.below(3) {
+            // The header and the data apart, though their lengths differ.
+            let first = [0, scan, scan][draw.below(3)].min(bytes.len() - 1);
+            let at = first + draw.below(bytes.len() - first);
+            match draw.below(8) {
+                0..=2 => bytes[at] ^= 1 << draw.below(8),
+                3 => bytes[at] = draw.below(256) as u8,
+                4 => bytes[at] = [0x00, 0xFF, 0xD0, 0xD9, 0x7F, 0x11][draw.below(6)],
+                5 => drop(bytes.remove(at)),
+                6 => bytes.insert(at, draw.below(256) as u8),
+                _ => bytes.insert(at, 0xFF),
+            }
+        }
+        pair.holds(&bytes, || format!("mutation {k}"));
+    }
+    println!("{} of {} mutated files taken, every verdict the same", pair.taken, pair.all);
+    assert!(pair.taken * 20 > pair.all && pair.taken * 2 < pair.all);
+}
+
+#[test]
+fn mutated_files_get_the_same_verdict() {
+    mutated(4_000);
+}
+
+#[test]
+#[ignore = "minutes; make test-jpeg"]
+fn many_mutated_files_get_the_same_verdict() {
+    mutated(200_000);
+}
+
+/// Every JPEG below `folder`.
+fn all_below(pair: &mut Pair, folder: &Path) {
+    let mut entries: Vec<_> =
+        folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            all_below(pair, &path);
+        } else if let Ok(bytes) = std::fs::read(&path)
+            && bytes.starts_with(&[0xFF, 0xD8])
+        {
+            pair.holds(&bytes, || path.display().to_string());
+        }
+    }
+}
+
+#[test]
+fn photos_and_odd_images_equal_libjpeg_turbo() {
+    for folder in ["data/photos", "data/odd-images"] {
+        let Some(path) = shared(folder) else { return };
+        let mut pair = Pair::new();
+        all_below(&mut pair, &path);
+        println!("{folder}: {} of {} files taken, all equal", pair.taken, pair.all);
+        assert!(pair.taken > 0);
+    }
+}
+
+#[test]
+#[ignore = "of a folder that FOREBAY_JPEGS names; make test-jpeg"]
+fn a_folder_equals_libjpeg_turbo() {
+    let folder = std::env::var_os("FOREBAY_JPEGS").filter(|folder| !folder.is_empty());
+    let Some(folder) = folder else {
+        println!("skipped: FOREBAY_JPEGS names no folder");
+        return;
+    };
+    let mut pair = Pair::new();
+    all_below(&mut pair, folder.as_ref());
+    println!("{} of {} files taken, all equal", pair.taken, pair.all);
+}
+
+/// Of each kind of file, whether the fast lane takes it.
+#[test]
+fn what_is_taken() {
+    let base = Kind::COURSE;
+    let source = picture(41, 27, 3);
+    let file = |kind| jpeg(&source, 41, 27, kind);
+    let plain = file(base);
+    let scan = segments(&plain, 0xDA)[0].clone();
+    let adobe = |transform| {
+        let adobe = segment(0xEE, &[b"Adobe\0\x64\0\0\0\0", &[transform][..]].concat());
+        insert(&without(&plain, 0xE0), 2, &adobe)
+    };
+    let mut extended = plain.clone();
+    extended[segments(&plain, 0xC0)[0].start + 1] = 0xC1;
+    let (mut spectrum, mut version) = (plain.clone(), plain.clone());
+    spectrum[scan.end - 2] = 62;
+    version[11] = 2;
+    let mut pair = Pair::new();
+    let mut check = |what: &str, bytes: &[u8], expected| {
+        assert_eq!(pair.holds(bytes, || what.into()), expected, "{what}");
+    };
+    check("plain", &plain, true);
+    for subsampling in TAKEN {
+        for (optimize, restart) in [(false, 0), (true, 0), (false, 2)] {
+            let kind = Kind { subsampling, optimize, restart, ..base };
+            check("a sampling", &file(kind), true);
+        }
+    }
+    for subsampling in [TJSAMP_TJSAMP_411, TJSAMP_TJSAMP_441] {
+        check("a rare sampling", &file(Kind { subsampling, ..base }), false);
+    }
+    check("extended", &extended, true);
+    check("turned", &with_orientation(&plain, 6, true), true);
+    check("YCbCr by Adobe's segment", &adobe(1), true);
+    check("RGB by Adobe's segment", &adobe(0), false);
+    check("an unknown transform", &adobe(7), false);
+    check("another JFIF version", &version, false);
+    check("a comment", &insert(&plain, 2, &segment(0xFE, b"hello")), true);
+    check("bytes behind the end", &[&plain[..], &[1, 2, 3]].concat(), true);
+    check("a fill byte", &insert(&plain, 2, &[0xFF]), false);
+    check("a stray byte before the end", &insert(&plain, plain.len() - 2, &[7]), false);
+    check("without Huffman tables", &without(&plain, 0xC4), false);
+    check("without quantisation", &without(&plain, 0xDB), false);
+    check("part of the spectrum", &spectrum, false);
+    check("progressive", &file(Kind { progressive: true, ..base }), false);
+    check("arithmetic", &file(Kind { arithmetic: true, ..base }), false);
+    check("CMYK", &cmyk_jpeg(&picture(9, 7, 4), 9, 7, false), false);
+    check("cut", &plain[..plain.len() - 1], false);
+}
+
+/// Blocks beyond what is sure to be the same in libjpeg's C and SIMD code.
+#[test]
+fn magnitudes() {
+    let mut draw = Draw(3);
+    let mut noise = |values: usize| -> Vec<u8> {
+        (0..64 * 48 * 3).map(|_| (draw.below(values) * 255 / (values - 1)) as u8).collect()
+    };
+    let kind = Kind { quality: 100, subsampling: TJSAMP_TJSAMP_444, ..Kind::COURSE };
+    let mut pair = Pair::new();
+    // Some 3,800 a block, and no sample far outside of what a byte holds.
+    let gray = jpeg(&noise(256), 64, 48, kind);
+    assert!(pair.holds(&gray, || "noise".into()));
+    let mut loud = gray.clone();
+    for table in segments(&gray, 0xDB) {
+        loud[table.start + 5..table.start + 69].fill(3);
+    }
+    assert!(!pair.holds(&loud, || "noise, three times as loud".into()));
+    for table in segments(&gray, 0xDB) {
+        loud[table.start + 5..table.start + 69].fill(255);
+    }
+    assert!(!pair.holds(&loud, || "noise, 255 times as loud".into()));
+}
