@@ -291,12 +291,7 @@ impl Decoder {
     }
 
     /// The fast lane. `None`: there is doubt.
-    fn take(
-        &mut self,
-        prepared: &Prepared,
-        bytes: &[u8],
-        out: &mut Pixels,
-    ) -> Result<Option<()>> {
+    fn take(&mut self, prepared: &Prepared, bytes: &[u8], out: &mut Pixels) -> Result<Option<()>> {
         let Some(own) = &mut self.own else { return Ok(None) };
         let turn = prepared.orientation();
         if turn == Orientation::UPRIGHT {
