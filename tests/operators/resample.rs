@@ -204,7 +204,8 @@ fn drawn(id: u64, [w, h]: [usize; 2], area: [f64; 2], aspect: [f64; 2]) -> Optio
     (0..10).find_map(|attempt| {
         let words = rng::philox4x32(rng::key(42), [id as u32, draw << 16, 0, attempt]);
         let unit = |word: u32| f64::from(word >> 8) * 2f64.powi(-24);
-        let place = |word: u32, spare: usize| (u64::from(word) * (spare as u64 + 1) >> 32) as usize;
+        let place =
+            |word: u32, spare: usize| ((u64::from(word) * (spare as u64 + 1)) >> 32) as usize;
         let target = (w * h) as f64 * (area[0] + unit(words[0]) * (area[1] - area[0]));
         let ratio = (aspect[0].ln() + unit(words[1]) * (aspect[1] / aspect[0]).ln()).exp();
         let width = (target * ratio).sqrt().round() as usize;
