@@ -1,4 +1,4 @@
-// The only file that asks which compiler reads it.
+// With wide.cuh the only file that asks which compiler reads it.
 //
 // Every kernel file is compiled by NVRTC for GPUs and by the C++ compiler for the host, there once
 // for each instruction set level. All names live in a namespace of that level, and no `std::`
