@@ -159,4 +159,4 @@ FB_FN void augment_thread(const AugmentArgs& args, u32 block, u32 thread, u32 th
 
 }  // namespace FB_LEVEL
 
-FB_ENTRY(augment, FB_LEVEL::AugmentArgs)
+FB_ENTRY(augment, FB_LEVEL::AugmentArgs, 4)

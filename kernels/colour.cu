@@ -42,4 +42,4 @@ FB_FN void colour_thread(const ColourArgs& args, u32 block, u32 thread, u32 thre
 
 }  // namespace FB_LEVEL
 
-FB_ENTRY(colour, FB_LEVEL::ColourArgs)
+FB_ENTRY(colour, FB_LEVEL::ColourArgs, 4)

@@ -44,4 +44,4 @@ FB_FN void idct_thread(const IdctArgs& args, u32 block, u32 thread, u32 threads)
 
 }  // namespace FB_LEVEL
 
-FB_ENTRY(idct, FB_LEVEL::IdctArgs)
+FB_ENTRY(idct, FB_LEVEL::IdctArgs, 3)

@@ -62,6 +62,7 @@ FB_FN Known known_at_start(const Resolved& r, u32 source_type) {
   if (!(fill >= -1000.0f && fill <= 1000.0f)) return nothing_known();
   bool negative_zero = bits_of(fill) == 0x80000000u;
   k = {min2(k.lo, fill), max2(k.hi, fill), negative_zero ? 0.0f : min2(k.grain, last_place(fill))};
+  if (k.grain < LEAST_GRAIN) k.grain = 0.0f;
   if (r.gather == GATHER_NONE || r.gather == GATHER_NEAREST) return k;
   if (r.gather != GATHER_LINEAR && r.gather != GATHER_RESAMPLE) return nothing_known();
   // Means lie between their taps but for some last places, also of MAX_TAPS along either axis.

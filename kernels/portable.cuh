@@ -1,4 +1,4 @@
-// The only file that asks which compiler reads it.
+// With wide.cuh the only file that asks which compiler reads it.
 //
 // Every kernel file is compiled by NVRTC for GPUs and by the C++ compiler for the host, there once
 // for each instruction set level. All names live in a namespace of that level, and no `std::`
@@ -28,9 +28,9 @@ typedef double f64;
 // Where `field` lies in `Type`, in bytes: offsetof, of which NVRTC has only the part that is built in.
 #define FB_OFFSET(Type, field) ((u64)__INTADDR__(&((Type*)0)->field))
 // The entry of a kernel: the body runs once for each thread of a one-dimensional grid, of blocks of at
-// most 256, four of which are to fit beside each other.
-#define FB_ENTRY(name, Args)                                                                    \
-  extern "C" __global__ void __launch_bounds__(256, 4) forebay_##name(Args args) {              \
+// most 256, so many of which are to fit beside each other.
+#define FB_ENTRY(name, Args, beside)                                                            \
+  extern "C" __global__ void __launch_bounds__(256, beside) forebay_##name(Args args) {         \
     gpu::name##_thread(args, blockIdx.x, threadIdx.x, blockDim.x);                              \
   }
 
@@ -65,7 +65,7 @@ typedef double f64;
 #define FB_JOIN(a, b, c, d) FB_JOIN2(a, b, c, d)
 // On the host the entry exists twice: `forebay_<level>_<name>` takes a range of samples, and
 // `forebay_<level>_<name>_grid` walks the threads that a GPU launch would start.
-#define FB_ENTRY(name, Args)                                                                    \
+#define FB_ENTRY(name, Args, beside)                                                            \
   extern "C" void FB_JOIN(forebay_, FB_LEVEL, _, name)(const Args* args, u32 begin, u32 end) {  \
     FB_LEVEL::name##_range(*args, begin, end);                                                  \
   }                                                                                             \

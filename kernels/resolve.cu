@@ -79,4 +79,5 @@ FB_FN void resolve_thread(const ResolveArgs& args, u32 block, u32 thread, u32 th
 
 }  // namespace FB_LEVEL
 
-FB_ENTRY(resolve, FB_LEVEL::ResolveArgs)
+// A thread a sample makes too few blocks to lie beside each other.
+FB_ENTRY(resolve, FB_LEVEL::ResolveArgs, 1)

@@ -90,4 +90,4 @@ FB_FN void settle_thread(const SettleArgs& args, u32 block, u32 thread, u32 thre
 
 }  // namespace FB_LEVEL
 
-FB_ENTRY(settle, FB_LEVEL::SettleArgs)
+FB_ENTRY(settle, FB_LEVEL::SettleArgs, 4)

@@ -62,8 +62,8 @@ pub(crate) fn read_all(file: impl AsFd, path: &Path, limit: u64, buf: &mut Vec<u
     Ok(())
 }
 
-/// The same where a read that gives less than it was asked for has come to the end: of regular files on
-/// [`ends_short`]. Most files take one call.
+/// The same where a read that stops within a page has come to the end: of regular files on
+/// [`ends_short`]. Most small files take one call.
 ///
 /// Nothing says that `file` is a regular one but that it can be read at a place, which FIFOs, sockets and
 /// terminals cannot. A device, which only the machine's owner can make, is refused once it fills `buf`.
@@ -75,11 +75,14 @@ pub(crate) fn read_short(
 ) -> Result<()> {
     /// Room for a small file, before `buf` has seen a larger one.
     const ROOM: usize = 16 << 10;
+    /// What is read goes page by page: an error behind the first, and the most that one call gives, end
+    /// at a page's edge. What ends there is read in the way that tells them.
+    const PAGE: usize = 4096;
     buf.clear();
     if buf.try_reserve(ROOM).is_ok() {
         let room = buf.capacity();
         let got = rustix::io::pread(&file, rustix::buffer::spare_capacity(buf), 0);
-        if got.is_ok_and(|got| got < room && got as u64 <= limit) {
+        if got.is_ok_and(|got| got % PAGE != 0 && got < room && got as u64 <= limit) {
             return Ok(());
         }
     }
@@ -88,7 +91,7 @@ pub(crate) fn read_short(
 }
 
 /// Whether `dir` lies on a file system of this machine's own disks or memory, where a read of a regular
-/// file gives all that was asked for or comes to the end. Elsewhere it may give less at any time.
+/// file that stops within a page has come to the end. Elsewhere it may give less at any time.
 pub(crate) fn ends_short(dir: impl AsFd) -> bool {
     // ext2 to ext4, XFS, Btrfs, F2FS, tmpfs: the numbers of linux/magic.h.
     let known = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994];

@@ -136,10 +136,12 @@ def report(args, rows, told, checked, left_out):
     whole_rows = [row for row in ROWS if all(ratios(rows, row, *pair[:2]) for pair in row.ratios)]
     loads = [float(r["load"]) for r in rows]
     peers = ", ".join(f"{name} {version}" for name, version in told["peers"].items())
-    said = (f"{told['samples']} JPEG files of 32x32, page cache warm, batches of 256, {told['threads']} threads or "
-            f"workers each, on {told['cores']} cores of {told['processor']}; load {min(loads):.1f} to "
+    rounds = [len({r["round"] for r in rows if r["row"] == row.key}) for row in whole_rows]
+    said = (f"{told['samples']} JPEG files of 32x32 where no other images are named, page cache warm, batches of 256, "
+            f"{told['threads']} threads or workers each where no number is named, {min(rounds)} to {max(rounds)} rounds, on {told['cores']} cores of {told['processor']}; load {min(loads):.1f} to "
             f"{max(loads):.1f} before the runs, that of other work in it. Rates are those between the ends of a "
-            f"run of some epochs and of one of {LONG} times as many. {peers}. `make bench-peers`.")
+            f"run of some epochs and of one of {LONG} times as many. \"Steps alone\" and \"decoding alone\" write each image to "
+            f"the same place again. {peers}. `make bench-peers`.")
     text = "\n\n".join([table(whole_rows, rows), said, *left_out]) + "\n"
     same = "\n".join(f"- {sentence}" for row in whole_rows for sentence in checked.get(row.key, []))
     own = (f"# forebay and its peers\n\n{text}\n![Images a second](chart.svg)\n\n"

@@ -19,8 +19,10 @@ def images(answer):
 def process(command):
     """Seconds from start to end, and images."""
     command = [str(word) for word in command]
+    # Else albumentations asks a server for its newest version at each start.
+    environment = {**os.environ, "NO_ALBUMENTATIONS_UPDATE": "1"}
     start = time.perf_counter()
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     seconds = time.perf_counter() - start
     if done.returncode != 0:
         sys.exit(f"bench-peers: {' '.join(command)} failed: {done.stderr.strip()[-2000:]}")

@@ -58,13 +58,13 @@ def peer(side, work, data):
 
 
 COURSE = "the course's pipeline, JPEG files of 32x32"
-PHOTOS = "photos: random resized crop to 224, flip, normalize"
+PHOTOS = "photos (a few, listed 20 times each): random resized crop to 224, flip, normalize"
 IMAGENET = ("--pipeline", "imagenet-train")
 
 ROWS = (
     Row("course", COURSE, (
         Contender("forebay", "forebay", 3, forebay("course")),
-        Contender("packed", "forebay, from packed shards", 3, forebay("packed")),
+        Contender("packed", "forebay, from packed shards (the others: from files)", 3, forebay("packed")),
         Contender("dali", "DALI 2.4, CPU operators", 1, peer("dali", "course", "course")),
     ), (("forebay", "dali", 10), ("packed", "dali", None)), checks.course),
     Row("loader", COURSE, (
@@ -75,11 +75,11 @@ ROWS = (
         Contender("forebay", "forebay", 3, forebay("course")),
         Contender("alone", "reading and decoding alone, all cores", 3, alone("decode", "course")),
     ), (("forebay", "alone", 0.8),), checks.limit),
-    Row("augment-32", "its steps alone, 32x32 in memory, one thread", (
+    Row("augment-32", "its steps alone, 2,000 images of 32x32 in memory, one thread", (
         Contender("forebay", "forebay", 50, alone("augment", "small", "--pipeline", PIPELINE, threads=1)),
         Contender("albumentations", "albumentations", 5, peer("in_memory", "course", "small")),
     ), (("forebay", "albumentations", 30),), checks.augment_32),
-    Row("augment-224", "its steps alone, 224x224 in memory, one thread", (
+    Row("augment-224", "its steps alone, 100 images of 224x224 in memory, one thread", (
         Contender("forebay", "forebay", 60, alone("augment", "squares", "--pipeline", PIPELINE, threads=1)),
         Contender("albumentations", "albumentations", 15, peer("in_memory", "course", "squares")),
     ), (("forebay", "albumentations", 3),), checks.augment_224),

@@ -9,8 +9,9 @@ pub(crate) struct CacheArgs {
     /// or none [default: the pipeline's, else none]
     #[arg(long, value_name = "WHAT")]
     pub(crate) cache: Option<Cache>,
-    /// The most memory for it, such as 512MiB or 4GiB; what it has no room for is read each time
-    /// [default: a quarter of what is free, divided by the number of shards]
+    /// The most memory for it, such as 512MiB or 4GiB; what it has no room for is read each time. A
+    /// training's validation samples get as much again [default: a quarter of what is free, divided by
+    /// the number of processes that share the data]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) cache_budget: Option<u64>,
 }

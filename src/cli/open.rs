@@ -12,7 +12,7 @@ use forebay::device::Choice;
 use forebay::error::Error;
 use forebay::graph::spec::{ReaderKind, Spec};
 use forebay::loader::{Loader, Options};
-use forebay::reader::tar::is_packed;
+use forebay::reader::tar::{has_shards, is_packed};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -187,7 +187,7 @@ pub(crate) fn roots(data: &Path, kind: &ReaderKind) -> Result<Vec<PathBuf>> {
             let holds = |dir: &Path| dir.join(file_list).exists() || is_packed(dir);
             (holds(data), splits().filter(|dir| holds(dir)).collect())
         }
-        ReaderKind::Tar => (is_packed(data), splits().filter(|dir| is_packed(dir)).collect()),
+        ReaderKind::Tar => (has_shards(data), splits().filter(|dir| has_shards(dir)).collect()),
         // Two classes called "train" and "valid" are never meant.
         ReaderKind::Folders => {
             let splits: Vec<PathBuf> = splits().filter(|dir| dir.is_dir()).collect();

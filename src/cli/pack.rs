@@ -1,5 +1,6 @@
 //! `forebay pack`: a directory of image files as tar shards.
 
+use super::cache::size;
 use super::interrupt::Interrupt;
 use super::open::{PipelineArgs, roots};
 use super::progress::Progress;
@@ -14,6 +15,9 @@ use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// An index counts blocks of 512 bytes within a shard in 32 bits.
+const SHARD_LIMIT: u64 = 2 << 40;
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Directory that holds labels.txt or a directory a class, or train/ and valid/ that do
@@ -22,8 +26,8 @@ pub(crate) struct Args {
     /// Directory to write to; where there are train/ and valid/, into directories of these names
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Bytes of a shard: a number, or one with KiB, MiB, GiB, kB, MB or GB
-    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = bytes)]
+    /// Bytes of a shard, such as 64MiB or 1GiB; at most 2TiB
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = shard_size)]
     shard_size: u64,
     /// Name of the label list in the directory, instead of the pipeline's
     #[arg(long, value_name = "NAME")]
@@ -109,21 +113,12 @@ fn is_same(one: &Path, other: &Path) -> bool {
     matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
-/// A number of bytes, with a unit or without.
-fn bytes(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, u64); 7] = [
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("kB", 1_000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("", 1),
-    ];
-    let unit = |&(name, size): &(&str, u64)| Some((text.strip_suffix(name)?.trim_end(), size));
-    let (number, size) = UNITS.iter().find_map(unit).expect("every text ends with nothing");
-    let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(size));
-    number.filter(|&bytes| bytes > 0).ok_or("expected bytes, such as 256MiB".into())
+/// Bytes of a shard: as many as an index can tell.
+fn shard_size(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        bytes @ 1..=SHARD_LIMIT => Ok(bytes),
+        _ => Err("expected a size from 1 to 2TiB, such as 256MiB".into()),
+    }
 }
 
 #[cfg(test)]
@@ -131,18 +126,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_units() {
-        for (text, expected) in [
-            ("1", 1),
-            ("256MiB", 256 << 20),
-            ("2 GB", 2_000_000_000),
-            ("3KiB", 3072),
-            ("5kB", 5000),
-        ] {
-            assert_eq!(bytes(text), Ok(expected), "{text}");
+    fn sizes_of_shards() {
+        for (text, expected) in [("1", 1), ("256MiB", 256 << 20), ("2TiB", 2 << 40)] {
+            assert_eq!(shard_size(text), Ok(expected), "{text}");
         }
-        for wrong in ["", "MiB", "0", "-1", "1.5GB", "1TB", "99999999999GiB"] {
-            assert!(bytes(wrong).is_err(), "{wrong}");
+        for wrong in ["", "0", "-1", "2.1TiB"] {
+            assert!(shard_size(wrong).is_err(), "{wrong}");
         }
     }
 }

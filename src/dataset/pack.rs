@@ -45,11 +45,11 @@ const SOME: usize = 1 << 20;
 
 /// Writes the samples of `reader` into `dir`, which is made where it is missing, in shards of at most
 /// `shard_bytes` bytes; a sample that alone needs more gets a shard of its own. An earlier packing in
-/// `dir` is replaced; other tar archives in it are an error.
+/// `dir` is replaced; other tar archives in it are an error, and a list or names of classes of others.
 ///
 /// `progress` is called with the number of samples done since its last call. When `stop` becomes true,
-/// and after an error, `dir` holds what it held before; after one of the system's at the last moment, a
-/// packing that readers refuse.
+/// and after an error, `dir` holds what it held before; after one of the system's at the last moment, or
+/// where an earlier run had been killed then, a packing that readers refuse.
 pub fn pack(
     reader: &dyn Reader,
     dir: &Path,
@@ -77,6 +77,10 @@ fn check_target(dir: &Path) -> Result<()> {
     let index = dir.join(INDEX);
     let is_ours = index.exists() || beside(&index).exists();
     for name in names(dir)? {
+        if !is_ours && ["labels.txt", "classes.txt"].contains(&&*name) {
+            let what = "is there already, and not of a packing; give another directory";
+            return Err(Error::new(ErrorKind::Data, what).at_path(dir.join(name)));
+        }
         if is_shard(name.as_bytes()) && !(is_ours && shard_number(&name).is_some()) {
             let what = "is there already, and no shard of forebay's; give another directory";
             return Err(Error::new(ErrorKind::Data, what).at_path(dir.join(name)));

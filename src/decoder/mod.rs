@@ -209,8 +209,9 @@ impl Decoder {
     /// takes. `out` is then what the same part of the whole picture at that scale is, to the bit.
     ///
     /// `wanted` is told the size (columns, rows) of the whole upright picture at [`Scale::Full`], and
-    /// whether other scales can be had: of every JPEG but a lossless one, and of nothing else. It is
-    /// called once, for a JPEG before any pixel is decoded, else after; its error ends the decode.
+    /// whether other scales can be had: of every JPEG but a lossless one and one that is mirrored
+    /// across a part of a block, and of nothing else. It is called once, for a JPEG before any pixel is
+    /// decoded, else after; its error ends the decode.
     ///
     /// Damage is seen as far as a file is read: of a JPEG of one scan that is to the region's last row,
     /// of any other file to its end. So a file that [`decode`](Self::decode) refuses may give a region
@@ -233,8 +234,9 @@ impl Decoder {
                 let wanted = match self.prepare(bytes) {
                     Some(prepared) => {
                         let (width, height) = prepared.upright_size();
-                        let wanted = wanted(width, height, true)?;
-                        wanted.check(width, height, true);
+                        let scales = prepared.keeps_blocks();
+                        let wanted = wanted(width, height, scales)?;
+                        wanted.check(width, height, scales);
                         if wanted == Wanted::whole(width, height)
                             && self.take(&prepared, bytes, out)?.is_some()
                         {
@@ -252,11 +254,12 @@ impl Decoder {
                 };
                 let jpeg = turbo.open(bytes)?;
                 let (width, height) = turn.upright_size(jpeg.width, jpeg.height);
+                let scales = jpeg.scales && turn.keeps_blocks(jpeg.width, jpeg.height);
                 let wanted = match wanted {
                     Ok(wanted) => wanted,
-                    Err(ask) => ask(width, height, jpeg.scales)?,
+                    Err(ask) => ask(width, height, scales)?,
                 };
-                wanted.check(width, height, jpeg.scales);
+                wanted.check(width, height, scales);
                 let Wanted { region, scale } = wanted;
                 let window = turn.stored(region, scale.size(jpeg.width), scale.size(jpeg.height));
                 let target =

@@ -57,6 +57,12 @@ impl Orientation {
         if self.swap { (height, width) } else { (width, height) }
     }
 
+    /// Whether a stored picture of that size has its first column and row first when it is shrunk by
+    /// whole blocks and turned: libjpeg's last pixels, which stand for a part of a block, are then last.
+    pub(super) const fn keeps_blocks(self, width: u32, height: u32) -> bool {
+        (!self.flip_x || width.is_multiple_of(8)) && (!self.flip_y || height.is_multiple_of(8))
+    }
+
     /// Where `region` of the upright picture lies in the stored one, which is `width` x `height`.
     pub(super) fn stored(self, region: Region, width: u32, height: u32) -> Region {
         let Region { x, y, width: columns, height: rows } = region;

@@ -6,7 +6,7 @@
 //! those that workers have begun, and read their files; and once some in a row were there at once, they
 //! rest for a while.
 
-use super::job::Job;
+use super::job::{Job, caught};
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -113,7 +113,8 @@ impl State {
                 continue;
             }
             let start = Instant::now();
-            let bytes = source.fetch(id);
+            // A source of the user's own may panic; reading the sample will tell.
+            let bytes = caught(|| source.fetch(id)).unwrap_or(0);
             if start.elapsed() > AT_ONCE + Duration::from_nanos(bytes) {
                 self.at_once.store(0, Relaxed);
             } else if self.at_once.fetch_add(1, Relaxed) + 1 >= IN_A_ROW {

@@ -196,7 +196,9 @@ impl Input {
                         let whole = on_gpu || cache.is_some_and(Cache::keeps_decoded);
                         match whole.then(|| decoder.decode(bytes, pixels)) {
                             Some(Ok(found)) => info = found,
-                            Some(Err(error)) if on_gpu => return Err(error),
+                            Some(Err(error)) if on_gpu || error.kind() != ErrorKind::Decode => {
+                                return Err(error);
+                            }
                             // Damage that a sample does not read is no fault of it, cache or not.
                             Some(Err(_)) | None => {
                                 let program = &shared.program;

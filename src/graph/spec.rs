@@ -80,8 +80,8 @@ pub enum DecodeScale {
     /// `scale = "exact"`: as they are stored.
     #[default]
     Exact,
-    /// `scale = "fast"`: at 1/2, 1/4 or 1/8 where the first step of every path shrinks the image at
-    /// least that much. Pixels are then others than by "exact", the same on every CPU.
+    /// `scale = "fast"`: at 1/2, 1/4 or 1/8 where the first step of every path, behind crops and flips,
+    /// is an antialiased resize that shrinks what it reads at least that much. Pixels are then others than by "exact", the same on every CPU.
     Fast,
 }
 

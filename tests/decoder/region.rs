@@ -112,7 +112,14 @@ fn parts_of_many_pictures() {
     let mut random = Random(1);
     let mut parts = Parts::new();
     for k in 0..2500 {
+        let turn = random.below(16) as u16;
         let (width, height) = (1 + random.below(110) as usize, 1 + random.below(80) as usize);
+        // Whole blocks can be shrunk whichever way they are turned.
+        let blocks = k % 2 == 0;
+        let (width, height) = match blocks {
+            true => (width.next_multiple_of(8), height.next_multiple_of(8)),
+            false => (width, height),
+        };
         let kind = Kind {
             subsampling: SUBSAMPLINGS[random.below(7) as usize],
             quality: [75, 95, 30][k % 3],
@@ -134,12 +141,14 @@ fn parts_of_many_pictures() {
             }
             _ => jpeg(&picture(width, height, 3), width, height, kind),
         };
-        let turn = random.below(16) as u16;
         if turn > 8 {
             bytes = with_orientation(&bytes, turn - 7, true);
         }
         let what = format!("picture {k}, {width} x {height}, turn {turn}");
-        let scale = if k % 20 == 2 { Scale::Full } else { Scale::ALL[random.below(4) as usize] };
+        let scale = match k % 20 == 2 || (turn > 8 && !blocks) {
+            true => Scale::Full,
+            false => Scale::ALL[random.below(4) as usize],
+        };
         let whole = whole(&bytes, scale);
         for _ in 0..4 {
             let region = random.region(whole.width(), whole.height());
@@ -219,7 +228,10 @@ fn what_the_caller_hears() {
     let cases = [
         (plain.clone(), (40, 30, true)),
         (jpeg(&source, width, height, Kind { progressive: true, ..Kind::COURSE }), (40, 30, true)),
-        (with_orientation(&plain, 6, false), (30, 40, true)),
+        (with_orientation(&plain, 5, false), (30, 40, true)),
+        // Mirrored, a part of a block would come first.
+        (with_orientation(&plain, 2, false), (40, 30, true)),
+        (with_orientation(&plain, 6, false), (30, 40, false)),
         (jpeg(&source, width, height, lossless), (40, 30, false)),
         (files::plain_png(&[]), (files::SIZE.0, files::SIZE.1, false)),
     ];

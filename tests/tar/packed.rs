@@ -91,6 +91,7 @@ fn commands_read_what_pack_writes() {
         ("bench --data out --baseline", "out/train holds tar shards"),
         ("check --data out --write-list x.txt", "out/train holds tar shards"),
         ("pack --data data/train --to data/train", "is the directory that is read"),
+        ("pack --data data/train --to data/valid", "is there already, and not of a packing"),
         ("pack --data data/train --to x --list none.txt", "no none.txt or .tar files here"),
         ("pack --data . --to x --pipeline decode-only --list labels.txt", "no labels.txt"),
     ] {
@@ -98,7 +99,7 @@ fn commands_read_what_pack_writes() {
         assert!(status == Some(1) && line.contains(told), "{args}: {line}");
     }
     assert_eq!(
-        finish(&mut forebay(dir, "pack --data data --to x --shard-size 1TB")).status.code(),
+        finish(&mut forebay(dir, "pack --data data --to x --shard-size 3TiB")).status.code(),
         Some(2)
     );
 }

@@ -46,6 +46,11 @@ impl Prepared {
         self.frame.orientation.upright_size(self.frame.width, self.frame.height)
     }
 
+    /// [`Orientation::keeps_blocks`].
+    pub(super) fn keeps_blocks(&self) -> bool {
+        self.frame.orientation.keeps_blocks(self.frame.width, self.frame.height)
+    }
+
     /// The turn that makes it upright.
     pub(super) fn orientation(&self) -> Orientation {
         self.frame.orientation

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file;
 use std::collections::HashSet;
 use std::ffi::{CStr, CString};
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use table::{INDEX, Sample, Table, check, shard_name};
@@ -46,14 +46,23 @@ struct Shard {
 }
 
 /// Whether `dir` holds tar shards, or what an interrupted packing left.
+pub fn has_shards(dir: &Path) -> bool {
+    has_index(dir) || entries(dir).any(|entry| is_shard(entry.file_name().as_bytes()))
+}
+
+/// Whether that is all that `dir` can be meant for: archives without an index are also what class
+/// folders were unpacked from, where directories lie beside them.
 pub fn is_packed(dir: &Path) -> bool {
-    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    has_index(dir) || has_shards(dir) && !entries(dir).any(|entry| entry.path().is_dir())
+}
+
+fn has_index(dir: &Path) -> bool {
     let index = dir.join(INDEX);
-    is_there(&index)
-        || is_there(&file::beside(&index))
-        || dir.read_dir().is_ok_and(|mut entries| {
-            entries.any(|entry| entry.is_ok_and(|e| is_shard(e.file_name().as_bytes())))
-        })
+    [file::beside(&index), index].iter().any(|path| path.symlink_metadata().is_ok())
+}
+
+fn entries(dir: &Path) -> impl Iterator<Item = DirEntry> {
+    dir.read_dir().into_iter().flatten().flatten()
 }
 
 /// Whether a file of this name is taken for a shard.
@@ -158,7 +167,7 @@ impl Tar {
             return Err(now().unwrap_or_else(|| Error::new(ErrorKind::Io, what)));
         }
         if self.indexed && check(buf) != sample.check {
-            let what = "holds other bytes than were packed: damaged, or of another packing";
+            let what = "holds other bytes than were packed: damaged, or of another packing; run `forebay pack` again";
             return Err(now().unwrap_or_else(|| Error::new(ErrorKind::Data, what)));
         }
         // What was cut off within a page is zeros, and raised no signal.
