@@ -1,6 +1,7 @@
 //! What is kept from epoch to epoch: the same batches, fewer reads.
 
 use super::*;
+use forebay::graph::spec::DecodeScale;
 use forebay::loader::CacheStats;
 use forebay::policy::{Cache, MaxBad, OnError};
 use forebay::reader::Warm;
@@ -214,4 +215,18 @@ fn files_are_read_ahead() {
     let ids = |loader: &mut Loader| loader.epoch(0).map(|it| it.map(|it| it.ids()[0])).collect();
     let got: Vec<Result<i64>> = ids(&mut loader);
     assert!(got[0].is_ok() && got[1].as_ref().is_err_and(|e| e.to_string().contains("sample 7")));
+}
+
+/// Whole images are kept at full scale, which "fast" would not have decoded.
+#[test]
+fn decoded_images_are_not_kept_at_another_scale() {
+    let mut spec = drawn();
+    spec.decoder.scale = DecodeScale::Fast;
+    let open = |cache| {
+        let options = caching(cache, 1 << 20, options(7, 1));
+        Loader::with_reader(&spec, Source::plain(7), &options)
+    };
+    assert!(open(Cache::Encoded).is_ok());
+    let error = open(Cache::Decoded).err().unwrap();
+    assert!(error.message().contains("take one of the two"), "{error}");
 }

@@ -2,6 +2,7 @@
 
 use crate::archive::{archive, file, fit, member, pax, sample};
 use crate::*;
+use forebay::reader::tar::{has_shards, is_packed};
 use std::process::Command;
 
 /// A directory with one archive.
@@ -203,4 +204,14 @@ fn gnu_tars_archives() {
             assert_eq!(bytes, format!("image {key}").into_bytes());
         }
     }
+}
+
+/// What class folders were unpacked from may lie beside them; asked for by name it is read.
+#[test]
+fn an_archive_beside_directories_is_no_data_set() {
+    let dir = shard(&[sample("1", b"one", "0")]);
+    assert!(is_packed(dir.path()) && has_shards(dir.path()));
+    fs::create_dir(dir.path().join("cats")).unwrap();
+    assert!(!is_packed(dir.path()) && has_shards(dir.path()));
+    assert_eq!(samples(&Tar::open(dir.path(), false).unwrap()).len(), 1);
 }
