@@ -21,6 +21,11 @@ mod sniff;
 mod structure;
 mod turbo;
 
+/// JPEGs that a GPU decodes with our kernels.
+pub mod gpu {
+    pub use super::own::{Batch, ColourArgs, EntropyArgs, IdctArgs, Launch, Memory, Prepared};
+}
+
 pub use limits::Limits;
 pub use orient::Orientation;
 pub use region::{Region, Scale, Wanted};
@@ -286,8 +291,10 @@ impl Decoder {
         }
     }
 
-    /// The header, where the file is for the fast lane.
-    fn prepare(&mut self, bytes: &[u8]) -> Option<Arc<Prepared>> {
+    /// The header, where the file is a JPEG within the limits whose header leaves no doubt; one that was read
+    /// lately is known again. What is behind it may still leave some.
+    pub fn prepare(&mut self, bytes: &[u8]) -> Option<Arc<Prepared>> {
+        self.limits.check_bytes(bytes.len()).ok()?;
         let prepared = self.own.as_mut()?.prepare(bytes)?;
         let (width, height) = prepared.size();
         self.limits.check_pixels(width, height).is_ok().then_some(prepared)

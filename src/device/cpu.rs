@@ -45,6 +45,7 @@ macro_rules! level {
                 entry!($level, "settle"),
                 entry!($level, "resolve"),
                 entry!($level, "augment"),
+                entry!($level, "entropy"),
                 entry!($level, "idct"),
                 entry!($level, "colour"),
             ],

@@ -20,6 +20,8 @@ pub enum Kernel {
     Resolve,
     /// One pass over the pixels of each sample.
     Augment,
+    /// A JPEG's entropy-coded bytes to coefficients.
+    Entropy,
     /// A JPEG's coefficients to samples.
     Idct,
     /// A JPEG's samples to RGB.
@@ -28,8 +30,14 @@ pub enum Kernel {
 
 impl Kernel {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Kernel; 5] =
-        [Kernel::Settle, Kernel::Resolve, Kernel::Augment, Kernel::Idct, Kernel::Colour];
+    pub const ALL: [Kernel; 6] = [
+        Kernel::Settle,
+        Kernel::Resolve,
+        Kernel::Augment,
+        Kernel::Entropy,
+        Kernel::Idct,
+        Kernel::Colour,
+    ];
 
     /// The name of its file in `kernels/`; its entry on a GPU is `forebay_<name>`.
     pub const fn name(self) -> &'static str {
@@ -37,6 +45,7 @@ impl Kernel {
             Kernel::Settle => "settle",
             Kernel::Resolve => "resolve",
             Kernel::Augment => "augment",
+            Kernel::Entropy => "entropy",
             Kernel::Idct => "idct",
             Kernel::Colour => "colour",
         }

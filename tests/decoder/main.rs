@@ -7,6 +7,7 @@ mod exact;
 mod files;
 mod formats;
 mod found;
+mod gpu;
 mod metadata;
 mod neighbours;
 mod own;

@@ -62,6 +62,24 @@ impl Stream {
     }
 }
 
+/// Calls `start` with where each but the first of `intervals` restart intervals begins. `None`: the marker
+/// that is due between two of them is not there.
+pub(super) fn restarts(scan: &[u8], intervals: usize, mut start: impl FnMut(usize)) -> Option<()> {
+    let mut at = 0;
+    for number in 0..intervals.saturating_sub(1) {
+        loop {
+            at += memchr(0xFF, scan.get(at..)?)? + 2;
+            match *scan.get(at - 1)? {
+                0 => {}
+                marker if marker == 0xD0 + (number % 8) as u8 => break,
+                _ => return None,
+            }
+        }
+        start(at);
+    }
+    Some(())
+}
+
 /// A place among the bits, and the next of them at hand.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Bits {

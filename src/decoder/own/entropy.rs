@@ -26,6 +26,9 @@ const PLACES: [u16; 128] = {
     places
 };
 
+/// The places of a block's coefficients, in zigzag order.
+pub(super) const ZIGZAG_PLACES: [u16; 64] = *PLACES.first_chunk().expect("more of them");
+
 /// Look-ups that the bits of one refill are enough for.
 const AT_ONCE: u32 = Bits::HELD / BITS;
 

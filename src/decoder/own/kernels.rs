@@ -1,6 +1,7 @@
 //! The kernels that make pixels of coefficients: `kernels/idct.cu` and `kernels/colour.cu`.
 #![allow(unsafe_code)]
 
+use super::args::{ColourArgs, IdctArgs, Picture, Run};
 use super::entropy::{Group, LANES};
 use super::layout::{Layout, Plane};
 use crate::device::Kernel;
@@ -10,10 +11,10 @@ use std::ops::Range;
 /// Where the blocks of groups go.
 pub(super) struct Places {
     /// Of each block's first sample.
-    at: Vec<i32>,
-    stride: i32,
+    pub(super) at: Vec<i32>,
+    pub(super) stride: i32,
     /// Blocks 2k and 2k + 1 of a group lie beside each other.
-    paired: bool,
+    pub(super) paired: bool,
     /// Bytes of planes that hold them all.
     reach: usize,
 }
@@ -46,46 +47,6 @@ pub(super) enum Chroma {
     RepeatXy,
 }
 
-/// `IdctArgs` of `kernels/idct.cu`.
-#[repr(C)]
-struct IdctArgs {
-    coefficients: *const Group,
-    quantisation: *const u8,
-    planes: *mut u8,
-    places: *const i32,
-    last: *const u8,
-    doubt: *mut u32,
-    n: u32,
-    stride: i32,
-    paired: u32,
-    lanes: u32,
-}
-
-/// `Picture` of `kernels/colour.cuh`.
-#[repr(C)]
-struct Picture {
-    planes: [*const u8; 3],
-    to: *mut u8,
-    size: [i32; 2],
-    chroma_size: [i32; 2],
-    strides: [i32; 2],
-    firsts: [i32; 2],
-    rows: [i32; 2],
-    chroma: Chroma,
-    unused: u32,
-}
-
-/// `ColourArgs` of `kernels/colour.cu`.
-#[repr(C)]
-struct ColourArgs {
-    pictures: *const Picture,
-    n: u32,
-    tiles: u32,
-}
-
-const _: () = assert!(size_of::<IdctArgs>() == 64 && size_of::<Picture>() == 80);
-const _: () = assert!(size_of::<ColourArgs>() == 16);
-
 /// The kernels of one level.
 #[derive(Clone, Copy)]
 pub(super) struct Kernels {
@@ -107,23 +68,31 @@ impl Kernels {
         assert!(groups.len() == slots.div_ceil(LANES) && slots > 0);
         assert!(last.len() == groups.len() && groups.len() * LANES <= places.at.len());
         assert!(factors.len() == size_of::<Group>() && places.reach <= planes.len());
-        let mut doubt = 0;
-        let args = IdctArgs {
-            coefficients: groups.as_ptr(),
-            quantisation: factors.as_ptr(),
-            planes: planes.as_mut_ptr(),
-            places: places.at.as_ptr(),
-            last: last.as_ptr(),
-            doubt: &raw mut doubt,
-            n: groups.len() as u32,
+        let mut doubt = 0_u32;
+        let run = Run {
+            coefficients: groups.as_ptr() as u64,
+            quantisation: factors.as_ptr() as u64,
+            planes: planes.as_mut_ptr() as u64,
+            places: places.at.as_ptr() as u64,
+            last: last.as_ptr() as u64,
+            first: 0,
+            groups: groups.len() as u32,
             stride: places.stride,
             paired: places.paired.into(),
             lanes: (slots - (groups.len() - 1) * LANES) as u32,
+            image: 0,
         };
-        // SAFETY: the lengths checked above are what the kernel reads for `n` groups, and it writes eight
-        // rows of eight bytes at each place, which `reach` covers. All outlive the call, and nothing else
-        // uses what it writes.
-        unsafe { self.cpu.launch(Kernel::Idct, (&raw const args).cast(), 0..args.n) };
+        let args = IdctArgs {
+            runs: &raw const run as u64,
+            run_of: 0,
+            status: &raw mut doubt as u64,
+            n: run.groups,
+            unused: 0,
+        };
+        // SAFETY: the lengths checked above are what the kernel reads for the run, of which a range asks for
+        // no groups' numbers; it writes eight rows of eight bytes at each place, which `reach` covers. All
+        // outlive the call, and nothing else uses what it writes.
+        unsafe { self.cpu.launch(Kernel::Idct, (&raw const args).cast(), 0..1) };
         doubt == 0
     }
 
@@ -155,17 +124,17 @@ impl Kernels {
         let number = |n: usize| n as i32;
         let picture = Picture {
             // Not slices of each, since strips read a little before and behind a plane.
-            planes: [luma, cb, cr].map(|plane| planes.as_ptr().wrapping_add(plane.at)),
-            to: out.as_mut_ptr(),
+            planes: [luma, cb, cr].map(|plane| planes.as_ptr().wrapping_add(plane.at) as u64),
+            to: out.as_mut_ptr() as u64,
             size: [width, height].map(number),
             chroma_size: [width.div_ceil(h), chroma_height].map(number),
             strides: [luma.stride, cb.stride].map(number),
             firsts: [number(band) - number(luma.kept), number(band / v) - number(cb.kept)],
             rows: [rows.start, rows.end].map(number),
-            chroma: layout.chroma,
+            chroma: layout.chroma as u32,
             unused: 0,
         };
-        let args = ColourArgs { pictures: &raw const picture, n: 1, tiles: 1 };
+        let args = ColourArgs { pictures: &raw const picture as u64, n: 1, tiles: 1 };
         // SAFETY: the rows that are read were checked above to be among those of the planes, which have
         // enough bytes before and behind them for what a strip reads past its row; it writes the rows
         // `rows` of a picture of `out`'s size. All outlive the call.
@@ -179,18 +148,17 @@ mod tests {
 
     const THREADS: u32 = 7;
 
-    /// Runs `kernel` over `n` samples on each level, as a range and thread by thread; `run` gets the way to
-    /// launch it and gives what it left, which must always be the same.
+    /// Runs `kernel` over one run or picture on each level, as a range and thread by thread; `run` gets the way
+    /// to launch it and gives what it left, which must always be the same.
     fn always_the_same<L: PartialEq>(
         kernel: Kernel,
-        n: u32,
         blocks: u32,
         mut run: impl FnMut(&dyn Fn(*const std::ffi::c_void)) -> L,
     ) -> L {
         let mut first = None;
         for cpu in Cpu::levels() {
-            // SAFETY: `run` passes the kernel's arguments, for `n` samples.
-            let range = run(&|args| unsafe { cpu.launch(kernel, args, 0..n) });
+            // SAFETY: `run` passes the kernel's arguments, of one.
+            let range = run(&|args| unsafe { cpu.launch(kernel, args, 0..1) });
             // SAFETY: the same.
             let grid = run(&|args| unsafe { cpu.launch_grid(kernel, args, blocks, THREADS) });
             let expected = first.get_or_insert(range);
@@ -232,21 +200,29 @@ mod tests {
                 let at = |k: usize| if paired { k / 2 * 128 + k % 2 * 8 } else { k * 128 + 16 };
                 let places = Places::new((0..N * LANES).map(at), 16, paired);
                 let factors = [1_i16; 64 * LANES];
-                let (n, lasts) = (N as u32, [last as u8; N]);
+                let (n, lasts, run_of) = (N as u32, [last as u8; N], [0_u32; N]);
                 let blocks = (n * LANES as u32).div_ceil(THREADS);
-                let (sure, planes) = always_the_same(Kernel::Idct, n, blocks, |launch| {
-                    let (mut planes, mut doubt) = (vec![7; places.reach + 8], 0);
-                    let args = IdctArgs {
-                        coefficients: groups.as_ptr(),
-                        quantisation: factors.as_ptr().cast(),
-                        planes: planes.as_mut_ptr(),
-                        places: places.at.as_ptr(),
-                        last: lasts.as_ptr(),
-                        doubt: &raw mut doubt,
-                        n,
+                let (sure, planes) = always_the_same(Kernel::Idct, blocks, |launch| {
+                    let (mut planes, mut doubt) = (vec![7_u8; places.reach + 8], 0_u32);
+                    let run = Run {
+                        coefficients: groups.as_ptr() as u64,
+                        quantisation: factors.as_ptr() as u64,
+                        planes: planes.as_mut_ptr() as u64,
+                        places: places.at.as_ptr() as u64,
+                        last: lasts.as_ptr() as u64,
+                        first: 0,
+                        groups: n,
                         stride: places.stride,
-                        paired: paired.into(),
+                        paired: places.paired.into(),
                         lanes: LANES as u32,
+                        image: 0,
+                    };
+                    let args = IdctArgs {
+                        runs: &raw const run as u64,
+                        run_of: run_of.as_ptr() as u64,
+                        status: &raw mut doubt as u64,
+                        n,
+                        unused: 0,
                     };
                     launch((&raw const args).cast());
                     // What is in doubt does not count.
@@ -272,20 +248,21 @@ mod tests {
                     (0..3 * 8 * stride + 128).map(|_| draw(&mut state) as u8).collect();
                 let number = |n: usize| n as i32;
                 let rows = [1, height].map(number);
-                always_the_same(Kernel::Colour, 1, 3, |launch| {
-                    let mut out = vec![9; width * height * 3 + 8];
+                always_the_same(Kernel::Colour, 3, |launch| {
+                    let mut out = vec![9_u8; width * height * 3 + 8];
                     let picture = Picture {
-                        planes: [0, 1, 2].map(|k| bytes[64 + k * 8 * stride..].as_ptr()),
-                        to: out.as_mut_ptr(),
+                        planes: [0, 1, 2].map(|k| bytes[64 + k * 8 * stride..].as_ptr() as u64),
+                        to: out.as_mut_ptr() as u64,
                         size: [width, height].map(number),
                         chroma_size: [width.div_ceil(h), height.div_ceil(v)].map(number),
                         strides: [stride; 2].map(number),
                         firsts: [0; 2],
                         rows,
-                        chroma,
+                        chroma: chroma as u32,
                         unused: 0,
                     };
-                    let args = ColourArgs { pictures: &raw const picture, n: 1, tiles: 3 };
+                    let pictures = &raw const picture as u64;
+                    let args = ColourArgs { pictures, n: 1, tiles: 3 };
                     launch((&raw const args).cast());
                     assert!(out[..width * 3].iter().all(|&v| v == 9), "a row before");
                     assert!(out[width * height * 3..] == [9; 8], "bytes behind");

@@ -92,8 +92,17 @@ impl Layout {
     /// Kernels read so many bytes before and behind planes.
     const TAIL: usize = 64;
 
-    /// `None`: there is no memory for it.
+    /// In bands that fit the cache. `None`: there is no memory for it.
     pub(super) fn of(frame: &Frame) -> Option<Self> {
+        Self::new(frame, false)
+    }
+
+    /// As one band. `None`: there is no memory for it.
+    pub(super) fn whole(frame: &Frame) -> Option<Self> {
+        Self::new(frame, true)
+    }
+
+    fn new(frame: &Frame, whole: bool) -> Option<Self> {
         let (width, height) = (frame.width as usize, frame.height as usize);
         let (h, v) = frame.halved;
         let mcus = (width.div_ceil(8 * h), height.div_ceil(8 * v));
@@ -102,10 +111,10 @@ impl Layout {
         let chroma_row = slots(mcus.0);
         // As many rows as fill groups, if the picture has them.
         let least = if colour { (2 * chroma_row).min(luma_row * v) } else { luma_row };
-        let band = LANES.div_ceil(least).min(mcus.1);
+        let band = if whole { mcus.1 } else { LANES.div_ceil(least).min(mcus.1) };
         // Between bands, the last row of chroma waits for the next, and with it its rows of luma; upsampling
         // looks at the row before, too.
-        let kept = if v == 2 { 2 } else { 0 };
+        let kept = if v == 2 && band < mcus.1 { 2 } else { 0 };
 
         let mut layout = Layout {
             width,

@@ -10,12 +10,17 @@
 //! seen       unstuffed  a group     of a band
 //! ```
 
+mod args;
+mod batch;
 mod bits;
 mod entropy;
 mod header;
 mod kernels;
 mod layout;
 mod tables;
+
+pub use args::{ColourArgs, EntropyArgs, IdctArgs};
+pub use batch::{Batch, Launch, Memory};
 
 use super::{Orientation, Pixels};
 use crate::device::cpu::Cpu;
@@ -26,23 +31,26 @@ use entropy::{Codes, Cursor, Group};
 use header::{Component, Frame};
 use kernels::Kernels;
 use layout::Layout;
-use std::sync::Arc;
+use batch::Shape;
+use std::sync::{Arc, OnceLock};
 use tables::Tables;
 
-/// A picture whose header was read.
-pub(super) struct Prepared {
+/// A JPEG's header that was read and leaves no doubt; files with the same bytes up to the scan share it.
+pub struct Prepared {
     frame: Frame,
     layout: Layout,
+    /// For a GPU, once it is asked for.
+    shape: OnceLock<Option<Shape>>,
 }
 
 impl Prepared {
     /// Columns and rows as stored.
-    pub(super) fn size(&self) -> (u32, u32) {
+    pub fn size(&self) -> (u32, u32) {
         (self.frame.width, self.frame.height)
     }
 
     /// Columns and rows once it is turned.
-    pub(super) fn upright_size(&self) -> (u32, u32) {
+    pub fn upright_size(&self) -> (u32, u32) {
         self.frame.orientation.upright_size(self.frame.width, self.frame.height)
     }
 
@@ -52,8 +60,25 @@ impl Prepared {
     }
 
     /// The turn that makes it upright.
-    pub(super) fn orientation(&self) -> Orientation {
+    pub fn orientation(&self) -> Orientation {
         self.frame.orientation
+    }
+
+    /// Whether it is one for a GPU: one thread decodes at most `most` pixels of it, in the whole picture or
+    /// between two restart markers, and never more than 4,096.
+    pub fn is_for_gpu(&self, most: u64) -> bool {
+        batch::serial(&self.layout) <= most.min(batch::SERIAL) && self.shape().is_some()
+    }
+
+    fn shape(&self) -> Option<&Shape> {
+        self.shape.get_or_init(|| Shape::of(&self.frame)).as_ref()
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Frame { width, height, .. } = self.frame;
+        f.debug_struct("Prepared").field("width", &width).field("height", &height).finish()
     }
 }
 
@@ -90,7 +115,7 @@ impl Own {
         }
         let frame = header::read(jpeg, &mut self.tables)?;
         let layout = Layout::of(&frame)?;
-        let prepared = Arc::new(Prepared { frame, layout });
+        let prepared = Arc::new(Prepared { frame, layout, shape: OnceLock::new() });
         self.headers.keep(&jpeg[..prepared.frame.scan], &prepared);
         Some(prepared)
     }
@@ -106,7 +131,7 @@ impl Own {
         jpeg: &[u8],
         out: &mut Pixels,
     ) -> Result<Option<()>> {
-        let Prepared { frame, layout } = prepared;
+        let Prepared { frame, layout, .. } = prepared;
         let mcus = layout.mcus.0 as u64 * layout.mcus.1 as u64;
         let intervals = mcus.div_ceil(layout.interval.into());
         let scan = jpeg.get(frame.scan..).unwrap_or_default();

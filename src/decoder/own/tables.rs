@@ -1,6 +1,7 @@
 //! Huffman codes as look-ups that yield a whole coefficient: how far to go on, its value, and the bits of
 //! code and value together.
 
+use super::args::Codes;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -255,6 +256,14 @@ impl Huffman {
             }
         }
         pairs
+    }
+
+    /// What a GPU decodes with.
+    pub(super) fn codes(&self) -> Codes {
+        let mut symbols = [0; 256];
+        symbols[..self.symbols.len()].copy_from_slice(&self.symbols);
+        let look = std::array::from_fn(|k| self.look[k].0);
+        Codes { look, limits: self.limits, offsets: self.offsets, symbols }
     }
 
     /// The entry for the bits that `held` begins with.

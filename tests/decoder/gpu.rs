@@ -1,0 +1,174 @@
+//! The kernels that decode JPEGs on a GPU, run on the host by every way that it has: the same coefficients by
+//! each, the CPU decoder's pixels, and its doubt.
+#![allow(unsafe_code)]
+
+use crate::encode::{Kind, jpeg};
+use crate::own::{Draw, content, mutated, random};
+use forebay::decoder::gpu::{Batch, Launch, Memory};
+use forebay::decoder::{Decoder, Limits, Orientation, Pixels};
+use forebay::device::Kernel;
+use forebay::device::cpu::Cpu;
+use std::ffi::c_void;
+
+const ALIGN: usize = 256;
+
+/// Bytes at a multiple of 256.
+struct Aligned(Vec<u8>, usize);
+
+impl Aligned {
+    fn new(len: usize, filling: u8) -> Self {
+        let bytes = vec![filling; len + ALIGN];
+        let skip = bytes.as_ptr().align_offset(ALIGN);
+        Aligned(bytes, skip)
+    }
+
+    fn bytes(&mut self, len: usize) -> &mut [u8] {
+        &mut self.0[self.1..][..len]
+    }
+
+    fn address(&mut self) -> u64 {
+        self.0[self.1..].as_mut_ptr() as u64
+    }
+}
+
+/// What the kernels leave.
+#[derive(PartialEq)]
+struct Left {
+    status: Vec<u32>,
+    /// Of pictures without doubt.
+    pixels: Vec<Vec<u8>>,
+    /// Coefficients, and the last of each group.
+    coefficients: Vec<u8>,
+}
+
+/// One way to run kernels on the host.
+type Run<'a> = &'a dyn Fn(Kernel, *const c_void, u32, [u32; 2]);
+
+fn run(batch: &Batch, files: &[(Vec<u8>, usize)], how: Run<'_>) -> Left {
+    const BEHIND: usize = 16;
+    let mut tables = Aligned::new(batch.tables_len(), 0xA5);
+    let mut scratch = Aligned::new(batch.scratch_len() + BEHIND, 0xA5);
+    scratch.bytes(batch.zeros_len()).fill(0);
+    let mut status = vec![0_u32; files.len()];
+    let mut pixels: Vec<_> =
+        files.iter().map(|(_, pixels)| vec![0x5A_u8; pixels * 3 + BEHIND]).collect();
+    let memory = Memory {
+        tables: tables.address(),
+        scratch: scratch.address(),
+        status: status.as_mut_ptr() as u64,
+    };
+    let ends = files.iter().zip(&mut pixels);
+    let ends = ends.map(|((file, _), out)| [file.as_ptr() as u64, out.as_mut_ptr() as u64]);
+    batch.write(tables.bytes(batch.tables_len()), memory, ends);
+    fn start<A>(how: Run<'_>, kernel: Kernel, launch: &Launch<A>) {
+        let args = (&raw const launch.args).cast();
+        how(kernel, args, launch.n, [launch.blocks, launch.threads]);
+    }
+    start(how, Kernel::Entropy, &batch.entropy(memory));
+    start(how, Kernel::Idct, &batch.idct(memory));
+    start(how, Kernel::Colour, &batch.colour(memory));
+    assert!(scratch.bytes(batch.scratch_len() + BEHIND).ends_with(&[0xA5; BEHIND]));
+    for (pixels, &(_, count)) in pixels.iter_mut().zip(files) {
+        assert!(pixels.ends_with(&[0x5A; BEHIND]), "bytes behind a picture");
+        pixels.truncate(count * 3);
+    }
+    for (pixels, _) in pixels.iter_mut().zip(&status).filter(|(_, status)| **status != 0) {
+        pixels.clear();
+    }
+    // Of a batch with doubt they depend on when it shows.
+    let sure = status.iter().all(|&status| status == 0);
+    let coefficients = if sure { scratch.bytes(batch.zeros_len()).to_vec() } else { Vec::new() };
+    Left { status, pixels, coefficients }
+}
+
+/// What is true of files that were decoded together.
+#[derive(Default)]
+struct Tally {
+    pictures: usize,
+    doubted: usize,
+    left_out: usize,
+}
+
+/// Decodes `files` in one batch by every way, and holds each against the decoder.
+fn check(files: &[Vec<u8>], tally: &mut Tally) {
+    let mut decoder = Decoder::new(Limits { pixels: 1 << 24, ..Limits::default() });
+    let (mut batch, mut taken, mut many) = (Batch::default(), Vec::new(), Vec::new());
+    for file in files {
+        let Some(prepared) = decoder.prepare(file) else { continue };
+        if !batch.add(&prepared, file, taken.len() as u32) {
+            tally.left_out += 1;
+            continue;
+        }
+        let (width, height) = prepared.size();
+        many.push(width * height > 4096);
+        taken.push((file.clone(), (width * height) as usize));
+    }
+    let best = Cpu::best().unwrap();
+    // SAFETY: `run` gave every address the memory that the batch asked for; it outlives the launches.
+    let left = run(&batch, &taken, &|kernel, args, n, _| unsafe { best.launch(kernel, args, 0..n) });
+    let mut pixels = Pixels::new();
+    for (k, (file, _)) in taken.iter().enumerate() {
+        let before = decoder.taken();
+        let decoded = decoder.decode(file, &mut pixels);
+        let sure = decoder.taken() > before;
+        if left.status[k] == 0 {
+            decoded.expect("no doubt of a file that cannot be decoded");
+            // The decoder's are upright.
+            let upright = decoder.prepare(file).unwrap().orientation() == Orientation::UPRIGHT;
+            assert!(!upright || pixels.bytes() == left.pixels[k], "other pixels");
+        }
+        // Threads that share groups know less of them, and look closer.
+        assert!(sure == (left.status[k] == 0) || (many[k] && !sure), "picture {k}: {sure}");
+    }
+    for cpu in Cpu::levels() {
+        // SAFETY: as above.
+        let range =
+            run(&batch, &taken, &|kernel, args, n, _| unsafe { cpu.launch(kernel, args, 0..n) });
+        assert!(range == left, "{}", cpu.level());
+    }
+    let grid = run(&batch, &taken, &|kernel, args, _, [blocks, threads]| {
+        // SAFETY: as above.
+        unsafe { best.launch_grid(kernel, args, blocks, threads) }
+    });
+    assert!(grid == left, "the grid's is other");
+    tally.pictures += taken.len();
+    tally.doubted += left.status.iter().filter(|&&status| status != 0).count();
+}
+
+fn batches(draw: &mut Draw, count: usize, mut file: impl FnMut(&mut Draw) -> Vec<u8>) -> Tally {
+    let mut tally = Tally::default();
+    for _ in 0..count {
+        let files: Vec<_> = (0..1 + draw.below(20)).map(|_| file(draw)).collect();
+        check(&files, &mut tally);
+    }
+    tally
+}
+
+#[test]
+fn random_pictures_equal_the_decoder() {
+    let tally = batches(&mut Draw(11), 40, |draw| {
+        let most = if draw.below(8) == 0 { 200 } else { 50 };
+        random(draw, most).0
+    });
+    println!("{} pictures in doubt of {}", tally.doubted, tally.pictures);
+    assert!(tally.pictures > 300 && tally.doubted * 10 < tally.pictures);
+    // Of one size, the headers the same; with no doubt anywhere, all coefficients are compared.
+    let pixels: Vec<_> = (0..200).map(|k| content(&mut Draw(k), 32, 32)).collect();
+    let files: Vec<_> = pixels.iter().map(|it| jpeg(it, 32, 32, Kind::COURSE)).collect();
+    check(&files, &mut Tally::default());
+}
+
+#[test]
+fn mutated_files_leave_the_decoders_doubt() {
+    let seeds: Vec<_> = {
+        let mut draw = Draw(12);
+        (0..60).map(|k| random(&mut draw, if k % 6 == 0 { 110 } else { 40 }).0).collect()
+    };
+    let tally = batches(&mut Draw(13), 150, |draw| mutated(draw, &seeds));
+    println!(
+        "{} of {} mutated files in doubt, and {} before",
+        tally.doubted, tally.pictures, tally.left_out
+    );
+    assert!(tally.doubted * 4 > tally.pictures && tally.doubted * 10 < tally.pictures * 9);
+    assert!(tally.left_out > 0);
+}
