@@ -58,7 +58,8 @@ FB_FN void idct_thread(const IdctArgs& args, u32 block, u32 thread, u32 threads)
   const Run& run = args.runs[args.run_of[at / GROUP]];
   u32 group = at / GROUP - run.first;
   if (lane >= lanes_of(run, group)) return;
-  if (!reconstruct<One>(blocks_of(run, group, lane), run.last[group])) args.status[run.image] = 1;
+  u32 image = run.image;
+  if (!reconstruct<One>(blocks_of(run, group, lane), run.last[group])) args.status[image] = 1;
 }
 
 }  // namespace FB_LEVEL

@@ -215,3 +215,19 @@ pub(crate) fn without(jpeg: &[u8], marker: u8) -> Vec<u8> {
     }
     bytes
 }
+
+/// A gray block whose first value has a code of 12 bits, which encoders make for huge pictures only, and no
+/// other values.
+pub(crate) fn long_code() -> Vec<u8> {
+    let kind = Kind { subsampling: TJSAMP_TJSAMP_GRAY, quality: 100, ..Kind::COURSE };
+    let mut file = jpeg(&[90; 192], 8, 8, kind);
+    // A code of each length, for the 12 sizes of a first value.
+    let dc = segments(&file, 0xC4)[0].start + 5;
+    file[dc..dc + 16].copy_from_slice(&[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0]);
+    let symbols: Vec<u8> = (0..12).collect();
+    file[dc + 16..dc + 28].copy_from_slice(&symbols);
+    // Eleven ones and a zero; 1024 in 11 bits; the end of the block in 4; ones.
+    file.truncate(segments(&file, 0xDA)[0].end);
+    file.extend([0xFF, 0x00, 0b1110_1000, 0b0000_0001, 0b0101_1111, 0xFF, 0xD9]);
+    file
+}

@@ -2,7 +2,7 @@
 //! each, the CPU decoder's pixels, and its doubt.
 #![allow(unsafe_code)]
 
-use crate::encode::{Kind, jpeg};
+use crate::encode::{Kind, jpeg, long_code};
 use crate::own::{Draw, content, mutated, random};
 use forebay::decoder::gpu::{Batch, Launch, Memory};
 use forebay::decoder::{Decoder, Limits, Orientation, Pixels};
@@ -156,6 +156,13 @@ fn random_pictures_equal_the_decoder() {
     let pixels: Vec<_> = (0..200).map(|k| content(&mut Draw(k), 32, 32)).collect();
     let files: Vec<_> = pixels.iter().map(|it| jpeg(it, 32, 32, Kind::COURSE)).collect();
     check(&files, &mut Tally::default());
+}
+
+#[test]
+fn codes_longer_than_the_look_up() {
+    let mut tally = Tally::default();
+    check(&[long_code()], &mut tally);
+    assert_eq!((tally.pictures, tally.doubted), (1, 0));
 }
 
 #[test]

@@ -1,10 +1,16 @@
-//! The two kernels of our JPEG decoder: coefficients of each kind, and planes of each sampling.
+//! The kernels of our JPEG decoder: whole files, coefficients of each kind, and planes of each sampling.
 
+use super::encode::{Kind, SUBSAMPLINGS, jpeg, long_code, picture};
 use super::memory::{Case, Launch, Memory};
+use forebay::decoder::gpu::{self, Batch};
+use forebay::decoder::{Decoder, Limits};
 use forebay::device::Kernel;
 
 /// Blocks of a group.
 const LANES: usize = 16;
+
+/// Bytes of a run of `idct.cu`.
+const RUN: usize = 64;
 
 fn draw(state: &mut u32) -> u32 {
     *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -27,20 +33,101 @@ pub(crate) fn idct(threads: u32) -> Case {
         }
     }
     let places: Vec<i32> = (0..groups.len() * LANES).map(|block| block as i32 * 64).collect();
-    let n = groups.len() as u32;
-    let args = [
-        memory.table(&coefficients),
-        memory.table(&[1_i16; 64 * LANES]),
-        memory.place(places.len() * 64, 0),
-        memory.table(&places),
-        memory.table(&groups.map(|(last, ..)| last)),
-        memory.table(&[0_u32]),
-        u64::from(n) | 8 << 32, // rows are eight bytes apart
-        (LANES as u64) << 32,   // all blocks of the last group
-    ];
+    // Two runs, of which the second is the last group; a row is eight bytes behind the one before.
+    let (n, split) = (groups.len() as u32, groups.len() as u32 - 1);
+    let factors = memory.table(&[1_i16; 64 * LANES]);
+    let coefficients = memory.table(&coefficients);
+    let lasts = memory.table(&groups.map(|(last, ..)| last));
+    let planes = memory.place(places.len() * 64, 0);
+    let places = memory.table(&places);
+    let runs = memory.place(2 * RUN, 0);
+    for (k, (first, groups)) in [(0, split), (split, 1)].into_iter().enumerate()
+    {
+        let (at, skipped) = (runs + (k * RUN) as u64, u64::from(first));
+        let groups_of = skipped * 64 * LANES as u64 * 2;
+        let ends = [coefficients + groups_of, factors, planes, places + skipped * 64, lasts + skipped];
+        for (word, address) in ends.into_iter().enumerate() {
+            memory.link(at + word as u64 * 8, address);
+        }
+        memory.write(at + 40, bytemuck::cast_slice(&[first, groups, 8, 0, LANES as u32, k as u32]));
+    }
+    let mut run_of = vec![0_u32; split as usize];
+    run_of.push(1);
+    let args = [runs, memory.table(&run_of), memory.table(&[0_u32; 2]), u64::from(n)];
     let blocks = (n * LANES as u32).div_ceil(threads);
-    let launch = Launch::new(Kernel::Idct, args, 6, n, [blocks, threads]);
+    let launch = Launch::new(Kernel::Idct, args, 3, 2, [blocks, threads]);
     Case { label: format!("idct by {threads} threads"), memory, launches: vec![launch] }
+}
+
+/// Files of each sampling, with and without restarts and tables of their own: from bytes to pixels. Damaged
+/// ones to coefficients only, since of blocks beyond what is sure each way leaves something else.
+pub(crate) fn files(damaged: bool) -> Case {
+    let (mut files, mut state) = (Vec::new(), 5);
+    for (k, subsampling) in SUBSAMPLINGS.into_iter().enumerate() {
+        for (optimize, restart) in [(false, 0), (true, 0), (false, 1)] {
+            let (width, height) = (9 + 5 * k, 18 - 2 * k);
+            let quality = [100, 30, 85][(k + files.len()) % 3];
+            let kind = Kind { subsampling, optimize, restart, quality, ..Kind::COURSE };
+            files.push(jpeg(&picture(width, height, 3), width, height, kind));
+        }
+    }
+    // Threads that share a picture.
+    let kind = Kind { restart: 3, quality: 20, ..Kind::COURSE };
+    files.push(jpeg(&picture(66, 65, 3), 66, 65, kind));
+    if damaged {
+        files = files.into_iter().cycle().take(40).collect();
+        for file in &mut files {
+            let at = file.len() - 2 - draw(&mut state) as usize % 60;
+            file[at] = [0xFF, 0, 0xD9, draw(&mut state) as u8][draw(&mut state) as usize % 4];
+        }
+    }
+    files.push(long_code());
+    let (mut decoder, mut batch) = (Decoder::new(Limits::default()), Batch::default());
+    let mut taken = Vec::new();
+    for file in &files {
+        if let Some(prepared) = decoder.prepare(file)
+            && batch.add(&prepared, file, taken.len() as u32)
+        {
+            let (width, height) = prepared.size();
+            taken.push((file, (width * height * 3) as usize));
+        }
+    }
+
+    let mut memory = Memory::default();
+    let tables = memory.place(batch.tables_len(), 0);
+    let scratch = memory.place(batch.scratch_len(), 0);
+    memory.write(scratch, &vec![0; batch.zeros_len()]);
+    let status = memory.table(&vec![0_u32; taken.len()]);
+    let ends: Vec<_> = taken
+        .iter()
+        .enumerate()
+        .map(|(k, &(file, bytes))| [memory.table(file), memory.place(bytes, k % 3)])
+        .collect();
+    // Written for two places, so that words that are addresses are those that differ.
+    let write = |by: u64| {
+        let mut bytes = vec![0; batch.tables_len()];
+        let place = gpu::Memory { tables: tables + by, scratch: scratch + by, status: status + by };
+        batch.write(&mut bytes, place, ends.iter().map(|ends| ends.map(|end| end + by)));
+        bytes
+    };
+    let (here, there) = (write(0), write(1 << 40));
+    memory.write(tables, &here);
+    let words = here.as_chunks::<8>().0.iter().zip(there.as_chunks().0);
+    for (k, (&here, there)) in words.enumerate().filter(|(_, (here, there))| here != there) {
+        assert_eq!(u64::from_le_bytes(*there) - u64::from_le_bytes(here), 1 << 40);
+        memory.link(tables + k as u64 * 8, u64::from_le_bytes(here));
+    }
+    let place = gpu::Memory { tables, scratch, status };
+    let (entropy, idct, colour) = (batch.entropy(place), batch.idct(place), batch.colour(place));
+    let mut launches = vec![
+        Launch::new(Kernel::Entropy, entropy.args, 3, entropy.n, [entropy.blocks, entropy.threads]),
+        Launch::new(Kernel::Idct, idct.args, 3, idct.n, [idct.blocks, idct.threads]),
+        Launch::new(Kernel::Colour, colour.args, 1, colour.n, [colour.blocks, colour.threads]),
+    ];
+    if damaged {
+        launches.truncate(1);
+    }
+    Case { label: format!("{} files, damaged: {damaged}", taken.len()), memory, launches }
 }
 
 /// Pictures of each sampling, of one size.

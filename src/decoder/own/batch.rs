@@ -346,7 +346,7 @@ impl Batch {
             let base = planes + entry.planes as u64;
             let Layout { band, runs: layouts, .. } = &shape.layout;
             for (run, &[factors, places]) in layouts.iter().zip(&placed.runs) {
-                let (slots, count) = (run.slots(*band), run.groups(*band).len());
+                let count = run.groups(*band).len();
                 let first = (run.first * size_of::<Group>()) as u64;
                 let run_last = match shape.many {
                     true => pool + u64::from(placed.unknown),
@@ -362,7 +362,8 @@ impl Batch {
                     groups: count as u32,
                     stride: run.places.stride,
                     paired: run.places.paired.into(),
-                    lanes: (slots - (count - 1) * LANES) as u32,
+                    // Threads without a block would only wait for the others.
+                    lanes: LANES as u32,
                     image: entry.image,
                 };
                 table(tables.runs, runs, bytes_of(&entry));
