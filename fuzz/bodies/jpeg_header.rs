@@ -20,7 +20,7 @@ thread_local! {
 /// Where the walk and libjpeg both take a file, they agree; what goes to nvJPEG is of a kind that
 /// libjpeg takes.
 pub fn run(bytes: &[u8]) -> String {
-    let rule = Rule { split: 0, exact: false, gpu: Ok(()), limits: limits() };
+    let rule = Rule { split: 0, exact: false, own: false, gpu: Ok(()), limits: limits() };
     let walked = probe(bytes);
     let way = route(bytes, &rule);
     if let (Route::Nvjpeg(_), Err(error)) = (&way, &walked) {

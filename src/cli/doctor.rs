@@ -3,7 +3,7 @@
 use super::open::{PipelineArgs, roots};
 use anyhow::Result;
 use forebay::decoder::nvjpeg::{Library, Nvjpeg};
-use forebay::decoder::{Limits, Reason, Route, Rule, route};
+use forebay::decoder::{Decoder, Limits, Reason, Route, Rule};
 use forebay::device::Kernel;
 use forebay::device::cpu::Cpu;
 use forebay::device::cuda::{Cuda, Driver, Gpu, architectures};
@@ -72,15 +72,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if let Some(images) = images {
             let cpu = images.cpu.iter().map(|(r, count)| (r.name().to_string(), json!(count)));
             let cpu: Map<String, Value> = cpu.collect();
-            object.insert("images".into(), json!({ "nvjpeg": images.nvjpeg, "cpu": cpu }));
+            object.insert("images".into(), json!({ "own": images.own, "nvjpeg": images.nvjpeg, "cpu": cpu }));
         }
         writeln!(out, "{}", Value::Object(object))?;
     } else {
         for Finding { name, value, why } in findings {
             writeln!(out, "{name:<9} {value}\n{:<10}{why}", "")?;
         }
-        if let Some(Images { nvjpeg, cpu }) = images {
-            writeln!(out, "images    {nvjpeg} for nvJPEG on a GPU")?;
+        if let Some(Images { own, nvjpeg, cpu }) = images {
+            writeln!(out, "images    {own} for our own kernels on a GPU")?;
+            writeln!(out, "          {nvjpeg} for nvJPEG on a GPU")?;
             for (reason, count) in cpu {
                 writeln!(out, "{:<10}{count} for the CPU: {reason}", "")?;
             }
@@ -91,6 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Who would decode the images of a directory on a GPU.
 struct Images {
+    own: u64,
     nvjpeg: u64,
     cpu: Vec<(Reason, u64)>,
 }
@@ -103,18 +105,20 @@ fn images(data: &Path, pipeline: &PipelineArgs) -> Result<Images> {
     let reader = open_reader(&spec.reader.kind, &roots[0], false, limits.bytes)?;
     let DecoderSpec { device, split, exact, .. } = spec.decoder;
     let gpu = if device == Placement::Cpu { Err(Reason::Pipeline) } else { Ok(()) };
-    let rule = Rule { split, exact, gpu, limits };
-    let (mut nvjpeg, mut counts, mut file) = (0, [0; Reason::COUNT], Vec::new());
+    let rule = Rule { split, exact, own: device == Placement::Mixed, gpu, limits };
+    let (mut own, mut nvjpeg, mut counts) = (0, 0, [0; Reason::COUNT]);
+    let (mut decoder, mut file) = (Decoder::new(limits), Vec::new());
     for id in 0..reader.len() {
         if let Content::Encoded = reader.read(id, &mut file)? {
-            match route(&file, &rule) {
+            match decoder.route(&file, &rule) {
+                Route::Own(_) => own += 1,
                 Route::Nvjpeg(_) => nvjpeg += 1,
                 Route::Cpu(reason) => counts[reason.index()] += 1,
             }
         }
     }
     let counted = Reason::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
-    Ok(Images { nvjpeg, cpu: counted.collect() })
+    Ok(Images { own, nvjpeg, cpu: counted.collect() })
 }
 
 fn finding(name: &'static str, value: impl Into<String>, why: impl Into<String>) -> Finding {

@@ -32,6 +32,7 @@ impl Paths {
                 "failed_then_cpu": stats.retried,
                 "last_failure": self.failure,
             });
+            object["own"] = json!({ "images": stats.own, "doubt_then_cpu": stats.doubted });
             object["memory_grown"] = json!(stats.grown);
         }
         object
@@ -46,11 +47,13 @@ impl Paths {
                 text += &format!("{name:<12}{count:>12}  {why}\n");
             }
         };
+        line("GPU", stats.own, "by our own kernels");
         line("nvJPEG", stats.hardware, "by the chip's JPEG engine");
         line("nvJPEG", stats.single, "one by one");
         for (_, why, count) in &self.cpu {
             line("CPU", *count, why);
         }
+        line("CPU", stats.doubted, "after our own kernels were left in doubt");
         let failure = self.failure.as_deref().unwrap_or("it left them unwritten");
         line("CPU", stats.retried, &format!("after nvJPEG failed at them: {failure}"));
         text

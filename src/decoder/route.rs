@@ -1,23 +1,28 @@
 //! Which decoder takes an image: a function of its bytes and of the pipeline, never of timing.
 //!
-//! Large baseline JPEGs go to nvJPEG, all else to the CPU. An image goes to nvJPEG only if its
+//! Small JPEGs go to our own kernels, large baseline ones to nvJPEG, all else to the CPU. An image goes to nvJPEG only if its
 //! markers leave no doubt about what it means: where decoders may differ in what they forgive or
 //! assume, the CPU decoder is the reference. Damage that only the entropy-coded bytes show is not
 //! seen here.
 
+use super::gpu::Prepared;
 use super::jpeg_header::{self, Walk};
 use super::sniff::{Kind, sniff};
 use super::structure::Structure;
-use super::{Limits, Orientation};
+use super::{Decoder, Limits, Orientation};
 use std::fmt;
+use std::sync::Arc;
 
 /// What routing depends on beside the image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
-    /// Images of at most so many pixels go to the CPU.
+    /// Images of at most so many pixels do not go to nvJPEG.
     pub split: u64,
-    /// Every image goes to the CPU, whose pixels are exact.
+    /// No image goes to nvJPEG, whose pixels are not exact.
     pub exact: bool,
+    /// Whether our own kernels decode JPEGs on the GPU, with the CPU's pixels: those of which one thread
+    /// decodes at most `split` pixels ([`Prepared::is_for_gpu`]).
+    pub own: bool,
     /// Whether nvJPEG may be used at all; else why not ([`Reason::Pipeline`], [`Reason::NoGpu`],
     /// [`Reason::NoNvjpeg`]).
     pub gpu: Result<(), Reason>,
@@ -26,8 +31,10 @@ pub struct Rule {
 }
 
 /// Where an image goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
+    /// To our own kernels on the GPU; what they leave in doubt goes to the CPU after all.
+    Own(Arc<Prepared>),
     /// To nvJPEG.
     Nvjpeg(Frame),
     /// To the CPU decoder, and why.
@@ -134,7 +141,18 @@ impl Reason {
     }
 }
 
-/// Says where an image goes. Looks at the bytes only as far as it must: at none if `rule` forbids
+impl Decoder {
+    /// Says where an image goes. The decoder's limits are those of `rule`.
+    pub fn route(&mut self, bytes: &[u8], rule: &Rule) -> Route {
+        let own = rule.own.then(|| self.prepare(bytes)).flatten();
+        match own.filter(|prepared| prepared.is_for_gpu(rule.split)) {
+            Some(prepared) => Route::Own(prepared),
+            None => route(bytes, rule),
+        }
+    }
+}
+
+/// Says where an image goes that our own kernels do not get. Looks at the bytes only as far as it must: at none if `rule` forbids
 /// nvJPEG, at the header of a small image, at all of them where nvJPEG is to take it.
 pub fn route(bytes: &[u8], rule: &Rule) -> Route {
     match admit(bytes, rule) {

@@ -6,10 +6,11 @@ use super::gpu::Source;
 use super::program::Scratch;
 use super::ring::Size;
 use super::{Shared, Tally};
-use crate::decoder::{Decoder, Frame, Info, Pixels, Reason, Route, route};
+use crate::decoder::gpu::Prepared;
+use crate::decoder::{Decoder, Frame, Info, Pixels, Reason, Route, Rule};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Content;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -37,6 +38,8 @@ enum Image<'a> {
     Window(&'a Pixels),
     /// A file for nvJPEG.
     Encoded(&'a [u8], Frame),
+    /// A file for our own kernels on a GPU.
+    Own(&'a [u8], Arc<Prepared>),
 }
 
 /// Bytes of a kept image that are copied near before they are used. Kernels fetch pixels out of order and
@@ -89,6 +92,7 @@ impl Worker {
         let (width, height) = match &image {
             Image::Pixels(pixels) | Image::Window(pixels) => (pixels.width(), pixels.height()),
             Image::Encoded(_, frame) => frame.upright_size(),
+            Image::Own(_, prepared) => prepared.upright_size(),
         };
         let program = &shared.program;
         // A GPU resolves for itself: the host needs the sizes alone, to lay out memory.
@@ -115,7 +119,7 @@ impl Worker {
             (None, Image::Pixels(pixels) | Image::Window(pixels)) => {
                 program.run(scratch, pixels, seat.lend().slices())?;
             }
-            (None, Image::Encoded(..)) => unreachable!("only a GPU gets images to decode"),
+            (None, Image::Encoded(..) | Image::Own(..)) => unreachable!("only a GPU gets images to decode"),
             (Some(source), image) => {
                 let stage = seat.stage();
                 if let Err(error) = shared.check_staging(stage) {
@@ -123,6 +127,7 @@ impl Worker {
                 }
                 let staged = match image {
                     Image::Encoded(file, frame) => Source::Encoded(stage.encoded.put(file), frame),
+                    Image::Own(file, prepared) => Source::Own(stage.pixels.put(file), prepared),
                     Image::Pixels(pixels) | Image::Window(pixels) => {
                         Source::Pixels(stage.pixels.put(pixels.bytes()))
                     }
@@ -183,17 +188,26 @@ impl Input {
         match content {
             Content::Encoded => {
                 let engine = shared.submit.as_ref().map(|submit| &submit.engine);
-                match engine.map_or(Route::Cpu(Reason::NoGpu), |engine| route(bytes, engine.rule()))
-                {
+                let decoder = decoder.get_or_insert_with(|| Decoder::new(shared.limits));
+                let kept = cache.is_some_and(Cache::keeps_decoded);
+                let route = engine.map_or(Route::Cpu(Reason::NoGpu), |engine| {
+                    // What is kept is decoded once, for which it has to come by here.
+                    let rule = engine.rule();
+                    decoder.route(bytes, &Rule { own: rule.own && !kept, ..*rule })
+                });
+                match route {
+                    Route::Own(prepared) => {
+                        lap.end(&tally.stages.decode_ns);
+                        return Ok((Image::Own(bytes, prepared), info));
+                    }
                     Route::Nvjpeg(frame) => {
                         lap.end(&tally.stages.decode_ns);
                         return Ok((Image::Encoded(bytes, frame), info));
                     }
                     Route::Cpu(reason) => {
                         tally.reasons[reason as usize].fetch_add(1, Relaxed);
-                        let decoder = decoder.get_or_insert_with(|| Decoder::new(shared.limits));
                         let on_gpu = engine.is_some();
-                        let whole = on_gpu || cache.is_some_and(Cache::keeps_decoded);
+                        let whole = on_gpu || kept;
                         match whole.then(|| decoder.decode(bytes, pixels)) {
                             Some(Ok(found)) => info = found,
                             Some(Err(error)) if on_gpu || error.kind() != ErrorKind::Decode => {

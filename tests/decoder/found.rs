@@ -10,7 +10,7 @@ use forebay::decoder::{Limits, Reason, Route, Rule, probe, route};
 fn a_segment_shorter_than_its_length_is_passed_over() {
     let plain = jpeg(&picture(24, 16, 3), 24, 16, Kind::COURSE);
     let turned = with_orientation(&plain, 6, true);
-    let rule = Rule { split: 0, exact: false, gpu: Ok(()), limits: Limits::default() };
+    let rule = Rule { split: 0, exact: false, own: false, gpu: Ok(()), limits: Limits::default() };
     for length in [0, 1] {
         for marker in [0xFE, 0xE0, 0xE1, 0xEE] {
             let bytes = insert(&turned, 2, &[0xFF, marker, 0, length]);

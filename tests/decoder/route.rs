@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// Everything that may go to nvJPEG does.
-const OPEN: Rule = Rule { split: 0, exact: false, gpu: Ok(()), limits: LIMITS };
+const OPEN: Rule = Rule { split: 0, exact: false, own: false, gpu: Ok(()), limits: LIMITS };
 const LIMITS: Limits = Limits { pixels: 128_000_000, bytes: 256 << 20, scans: 100, work: u64::MAX };
 
 fn reason(bytes: &[u8], rule: &Rule) -> Option<Reason> {

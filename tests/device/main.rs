@@ -9,12 +9,16 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../decoder/encode.rs"]
+#[allow(dead_code)] // A part is used.
+mod encode;
 #[path = "../common/graphs.rs"]
 #[allow(dead_code)] // Each binary uses a part.
 mod graphs;
 
 mod everywhere;
 mod nvjpeg;
+mod own;
 mod program;
 mod soft;
 mod source;
@@ -54,10 +58,12 @@ fn tests(device: Device) -> Vec<Test> {
     if device.is_gpu() {
         tests.extend(everywhere::GPU);
         tests.extend(nvjpeg::TESTS);
+        tests.extend(own::TESTS);
     }
     if device.soft {
         tests.extend(soft::TESTS);
         tests.extend(nvjpeg::SOFT);
+        tests.extend(own::SOFT);
         tests.extend(program::SOFT);
     }
     tests

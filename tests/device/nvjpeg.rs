@@ -55,7 +55,7 @@ pub(crate) fn jpeg(width: usize, height: usize, seed: usize, subsamp: Subsamp) -
 }
 
 /// The file with an EXIF segment that says how to turn it.
-fn turned(jpeg: &[u8], orientation: u8) -> Vec<u8> {
+pub(crate) fn turned(jpeg: &[u8], orientation: u8) -> Vec<u8> {
     let mut exif = b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0".to_vec();
     exif.extend([orientation, 0, 0, 0, 0, 0, 0, 0]);
     let length = (exif.len() as u16 + 2).to_be_bytes();
@@ -94,7 +94,7 @@ fn options(batch_size: usize) -> Options {
     Options { batch_size, threads: 2, prefetch: 1, ..Options::default() }
 }
 
-fn on_cpu(spec: &Spec, samples: &[Sample], options: &Options) -> Result<Vec<Read>, String> {
+pub(crate) fn on_cpu(spec: &Spec, samples: &[Sample], options: &Options) -> Result<Vec<Read>, String> {
     let cpu = Device { choice: Choice::Cpu, soft: false };
     let mut loader = open(cpu, Deliver::Host, spec, samples, options).unwrap();
     epoch(&mut loader, 0).map_err(|error| error.to_string())
@@ -137,7 +137,8 @@ fn gets_what_it_should(device: Device) {
     assert_eq!(retried, 0);
     let mut on_cpu = loader.cpu_decoded();
     on_cpu.sort_by_key(|(reason, _)| reason.index());
-    assert_eq!(on_cpu, [(Reason::Small, 1), (Reason::Subsampling, 1)]);
+    assert_eq!(on_cpu, [(Reason::Subsampling, 1)]);
+    assert_eq!(loader.gpu_stats().unwrap().own, 1, "the small one");
 
     // What is kept: files for either decoder, or pixels of those images that the CPU decodes.
     for (cache, kept) in [(Cache::Encoded, for_gpu + 2), (Cache::Decoded, 2)] {
@@ -171,15 +172,19 @@ fn forbidden(device: Device) {
     exact.decoder.exact = true;
     let mut cpu = mixed(0);
     cpu.decoder.device = Placement::Cpu;
-    for (spec, reason) in
-        [(exact, Reason::Exact), (cpu, Reason::Pipeline), (mixed(1 << 20), Reason::Small)]
-    {
+    let all = samples.len() as u64;
+    // Of a split that large our own kernels get what is small and no rarity.
+    for (spec, reason, on_cpu_then) in [
+        (exact, Reason::Exact, all),
+        (cpu, Reason::Pipeline, all),
+        (mixed(1 << 20), Reason::Small, 1),
+    ] {
         let expected = on_cpu(&spec, &samples, &options(5)).unwrap();
         let mut loader = open(device, Deliver::Host, &spec, &samples, &options(5)).unwrap();
         assert!(epoch(&mut loader, 0).unwrap() == expected);
-        assert_eq!(loader.cpu_decoded(), [(reason, samples.len() as u64)]);
+        assert_eq!(loader.cpu_decoded(), [(reason, on_cpu_then)]);
         let stats = loader.gpu_stats().unwrap();
-        assert_eq!((stats.hardware, stats.single), (0, 0));
+        assert_eq!((stats.hardware, stats.single, stats.own), (0, 0, all - on_cpu_then));
     }
 }
 

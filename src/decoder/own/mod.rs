@@ -75,6 +75,15 @@ impl Prepared {
     }
 }
 
+/// Each is itself only: what is equal is shared.
+impl PartialEq for Prepared {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Prepared {}
+
 impl std::fmt::Debug for Prepared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Frame { width, height, .. } = self.frame;

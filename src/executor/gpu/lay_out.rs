@@ -4,6 +4,7 @@ use super::arena::gather;
 use super::slot::DeviceSlot;
 use super::tables::{BatchTables, Layout, Work};
 use super::{Engine, Source};
+use crate::decoder::gpu::{Batch, Memory};
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::job::Job;
 use crate::executor::ring::{Size, Slot};
@@ -15,18 +16,22 @@ pub(super) struct LaidOut {
     pub(super) work: Work,
     /// Bytes of pixels that go up.
     pub(super) pixels: usize,
-    /// Bytes of `decoded` that nvJPEG may write.
+    /// Bytes of `decoded` that are written there.
     pub(super) decoded: usize,
-    /// The images that nvJPEG gets, in the batch's order.
+    /// The images that are decoded on the GPU, in the batch's order.
     pub(super) images: Vec<OnGpu>,
+    /// Those of them that our own kernels get.
+    pub(super) own: Batch,
+    /// Offset in `work` of what they write between them.
+    scratch: usize,
     /// Offsets in `work` of the images between passes, images innermost.
     between: Vec<usize>,
 }
 
-/// An image that nvJPEG gets.
+/// An image that is decoded on the GPU.
 pub(super) struct OnGpu {
     pub(super) position: usize,
-    /// Where nvJPEG writes it, and where `augment` reads it: the same unless it is turned.
+    /// Where it is written, and where `augment` reads it: the same unless it is turned.
     pub(super) from: u64,
     pub(super) place: u64,
     /// As it is stored, and upright.
@@ -34,6 +39,8 @@ pub(super) struct OnGpu {
     pub(super) size: Size,
     /// EXIF's value.
     pub(super) turn: u32,
+    /// Whether it goes to our own kernels, not to nvJPEG.
+    pub(super) own: bool,
     /// Whether it has to be decoded on the CPU after all.
     pub(super) failed: bool,
 }
@@ -56,7 +63,7 @@ fn reserve(engine: &Engine, job: &Job, slot: &mut DeviceSlot) -> Result<LaidOut>
     // What threads have put in.
     let pieces = |encoded: bool| {
         (0..samples).filter_map(move |position| match job.source(position) {
-            Source::Pixels(piece) if !encoded => Some(piece),
+            Source::Pixels(piece) | Source::Own(piece, _) if !encoded => Some(piece),
             Source::Encoded(piece, _) if encoded => Some(piece),
             _ => None,
         })
@@ -67,18 +74,31 @@ fn reserve(engine: &Engine, job: &Job, slot: &mut DeviceSlot) -> Result<LaidOut>
     grow(gather(&mut slot.encoded, stage.encoded.used(), pieces(true))?);
     grow(slot.pixels.reserve(pixels + TAIL)?);
 
-    // What nvJPEG writes. A place starts on a boundary, which the pattern in it does, too.
+    // What is decoded there. A place starts on a boundary, which the pattern in it does, too.
     let (mut decoded, mut upright) = (Layout::default(), Layout::default());
-    let mut images = Vec::new();
+    let (mut images, mut batch) = (Vec::new(), Batch::default());
     for position in 0..samples {
-        let Source::Encoded(_, frame) = job.source(position) else { continue };
-        let stored = Size { height: frame.height, width: frame.width };
+        let (width, height, turn, own) = match job.source(position) {
+            Source::Pixels(_) => continue,
+            Source::Encoded(_, frame) => (frame.width, frame.height, frame.orientation, false),
+            Source::Own(_, prepared) => {
+                let (width, height) = prepared.size();
+                (width, height, prepared.orientation(), true)
+            }
+        };
+        let (stored, turn) = (Size { height, width }, turn.to_exif());
         let room = bytes_of(stored, 1, 1)? + TAIL;
-        let turn = frame.orientation.to_exif();
         let from = decoded.place(room) as u64;
         let place = if turn == 1 { from } else { upright.place(room) as u64 };
         let size = job.size(position, 0);
-        images.push(OnGpu { position, from, place, stored, size, turn, failed: false });
+        let failed = match job.source(position) {
+            Source::Own(piece, prepared) => {
+                let file = &slot.staging.bytes(pixels)[piece.offset..][..piece.len];
+                !batch.add(prepared, file, position as u32)
+            }
+            _ => false,
+        };
+        images.push(OnGpu { position, from, place, stored, size, turn, own, failed });
     }
     if slot.decoded.reserve(decoded.len())? {
         grow(true);
@@ -121,14 +141,28 @@ fn reserve(engine: &Engine, job: &Job, slot: &mut DeviceSlot) -> Result<LaidOut>
     if samples * 8 > slot.labels.capacity() {
         slot.take_back()?;
     }
+    let scratch = work.image(batch.scratch_len());
     grow(slot.labels.reserve(samples * 8)?);
     grow(slot.work.reserve(work.len())?);
     grow(slot.words.reserve(samples * 8, 0)?);
-    let tables = BatchTables::new(samples, plan.images().len(), images.len());
+    let tables = BatchTables::new(samples, plan.images().len(), images.len(), batch.tables_len());
     grow(slot.tables.reserve(tables.len, 0)?);
     grow(slot.device_tables.reserve(tables.labels)?);
     engine.count(|counts| &counts.grown, grown);
-    Ok(LaidOut { tables, work, pixels, decoded: decoded.len(), images, between })
+    let (decoded, own) = (decoded.len(), batch);
+    Ok(LaidOut { tables, work, pixels, decoded, images, own, scratch, between })
+}
+
+impl LaidOut {
+    /// Addresses of what our own kernels read and write.
+    pub(super) fn own_memory(&self, slot: &DeviceSlot) -> Memory {
+        let tables = slot.device_tables.address();
+        Memory {
+            tables: tables + self.tables.own as u64,
+            scratch: slot.work.address() + self.scratch as u64,
+            status: tables + self.tables.checks as u64,
+        }
+    }
 }
 
 /// Writes the tables to pinned memory.
@@ -139,10 +173,16 @@ fn write(
     ids: &[i64],
     labels: &[i64],
 ) -> Result<()> {
-    let LaidOut { tables, images, between, .. } = laid_out;
+    let LaidOut { tables, images, own, between, .. } = laid_out;
+    let memory = laid_out.own_memory(slot);
+    let ends = images.iter().filter(|image| image.own && !image.failed).map(|image| {
+        let Source::Own(piece, _) = job.source(image.position) else { unreachable!() };
+        [slot.pixels.address() + piece.offset as u64, image.from]
+    });
     let (samples, plan) = (job.len(), job.program().plan());
     let bytes = slot.tables.bytes_mut(tables.len);
     bytes[tables.checks..][..samples * 4].fill(0);
+    own.write(&mut bytes[tables.own..tables.checks], memory, ends);
     let mut put = |at: usize, entry: &[u8]| bytes[at..][..entry.len()].copy_from_slice(entry);
     put(tables.ids, bytemuck::cast_slice(ids));
     put(tables.labels, bytemuck::cast_slice(labels));
@@ -159,7 +199,7 @@ fn write(
             let data = match (k, job.program().output_of(k)) {
                 (0, _) => match job.source(position) {
                     Source::Pixels(piece) => slot.pixels.address() + piece.offset as u64,
-                    Source::Encoded(..) => on_gpu.next().expect("one each").place,
+                    Source::Encoded(..) | Source::Own(..) => on_gpu.next().expect("one each").place,
                 },
                 (_, Some(output)) => {
                     let stride = bytes_of(size, 1, image.dtype.size())?;

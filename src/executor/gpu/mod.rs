@@ -1,5 +1,6 @@
 //! Batches on a GPU: threads read and decode as they do for the CPU, into pinned memory; one thread
-//! owns the driver and submits what is left: upload, nvJPEG, `resolve`, the passes.
+//! owns the driver and submits what is left: upload, nvJPEG and our own kernels for JPEGs, `resolve`, the
+//! passes.
 
 mod arena;
 mod lay_out;
@@ -15,6 +16,7 @@ pub(super) use thread::{DeviceThread, Submit};
 
 use super::program::{OutputInfo, Program};
 use super::ring::Lease;
+use crate::decoder::gpu::Prepared;
 use crate::decoder::{Frame, Limits, Rule};
 use crate::device::cuda::{Cuda, Stream};
 use crate::error::{Error, Result};
@@ -58,6 +60,8 @@ pub(super) struct Engine {
 /// What the device thread counts.
 #[derive(Debug, Default)]
 struct Counts {
+    own: AtomicU64,
+    doubted: AtomicU64,
     hardware: AtomicU64,
     single: AtomicU64,
     retried: AtomicU64,
@@ -67,11 +71,15 @@ struct Counts {
 /// A snapshot of what the device thread has counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GpuStats {
+    /// Images that our own kernels got.
+    pub own: u64,
+    /// Those of them that left doubt and were decoded on the CPU.
+    pub doubted: u64,
     /// Images that nvJPEG's hardware engine decoded.
     pub hardware: u64,
     /// Images that nvJPEG decoded one by one.
     pub single: u64,
-    /// Images that failed on the GPU and were decoded on the CPU.
+    /// Images that nvJPEG failed at and that were decoded on the CPU.
     pub retried: u64,
     /// Times that memory was allocated because it was too small.
     pub grown: u64,
@@ -84,6 +92,8 @@ pub(super) enum Source {
     Pixels(Piece),
     /// For nvJPEG.
     Encoded(Piece, Frame),
+    /// For our own kernels: it goes up with the pixels.
+    Own(Piece, Arc<Prepared>),
 }
 
 /// A slot's pinned memory while threads fill it.
@@ -156,6 +166,8 @@ impl Engine {
     pub(super) fn stats(&self) -> GpuStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         GpuStats {
+            own: get(&self.counts.own),
+            doubted: get(&self.counts.doubted),
             hardware: get(&self.counts.hardware),
             single: get(&self.counts.single),
             retried: get(&self.counts.retried),

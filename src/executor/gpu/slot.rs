@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// `labels` waits for `released`, which the consumer's stream records when the batch is dropped.
 pub(in crate::executor) struct DeviceSlot {
     pub(super) engine: Arc<Engine>,
-    /// Decoded pixels on their way up.
+    /// Decoded pixels, and files for our own kernels, on their way up.
     pub(super) staging: PinnedMemory,
     /// Encoded bytes for nvJPEG.
     pub(super) encoded: PinnedMemory,
@@ -23,15 +23,15 @@ pub(in crate::executor) struct DeviceSlot {
     pub(super) tables: PinnedMemory,
     /// Pixels of images that failed on the GPU.
     pub(super) retried: PinnedMemory,
-    /// Status words that come down: nvJPEG's first, then those of `resolve`.
+    /// Status words that come down: first of who decodes, then those of `resolve`.
     pub(super) words: PinnedMemory,
     /// What `staging` and `tables` are on the GPU.
     pub(super) pixels: DeviceMemory,
     pub(super) device_tables: DeviceMemory,
-    /// What nvJPEG writes, and the same turned upright where it has to be.
+    /// What is decoded there, and the same turned upright where it has to be.
     pub(super) decoded: DeviceMemory,
     pub(super) upright: DeviceMemory,
-    /// Resolved programs, status words, images between passes.
+    /// Resolved programs, status words, images between passes, what our own kernels write between them.
     pub(super) work: DeviceMemory,
     pub(super) outputs: Vec<DeviceMemory>,
     pub(super) labels: DeviceMemory,

@@ -17,7 +17,7 @@ use crate::graph::program::{Decoded, SettleArgs};
 use crate::policy::OnError;
 use std::sync::Arc;
 
-/// A batch that is on its way up, and then with nvJPEG at its images.
+/// A batch that is on its way up, and whose images are then decoded.
 pub(super) struct Flight {
     job: Arc<Job>,
     lease: Lease,
@@ -25,7 +25,7 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Whether nvJPEG gets some image of it.
+    /// Whether some image of it is decoded on the GPU.
     pub(super) fn has_images(&self) -> bool {
         !self.laid_out.images.is_empty()
     }
@@ -63,7 +63,7 @@ impl Submitter {
         }
     }
 
-    /// Gives nvJPEG the images of a batch. It has none of another batch under way: what it keeps for
+    /// Has the images of a batch decoded. nvJPEG has none of another batch under way: what it keeps for
     /// a batch may be in use until that is done.
     pub(super) fn decode(&mut self, mut flight: Flight) -> Option<Flight> {
         match guarded(|| self.submit_images(&mut flight)) {
@@ -107,11 +107,8 @@ impl Submitter {
         }
     }
 
-    /// Gives nvJPEG its images and has `settle` look at what it left.
-    fn submit_images(&mut self, flight: &mut Flight) -> Result<()> {
-        let Flight { job, lease, laid_out } = flight;
-        let slot = lease.device.as_deref_mut().expect("laid out");
-        let LaidOut { tables, images, .. } = laid_out;
+    /// Gives nvJPEG its images.
+    fn submit_to_nvjpeg(&mut self, job: &Job, slot: &mut DeviceSlot, images: &mut [OnGpu]) {
         let encoded = slot.encoded.bytes(job.stage().encoded.used());
         let item = |image: &OnGpu| {
             let Source::Encoded(piece, _) = job.source(image.position) else { unreachable!() };
@@ -119,14 +116,16 @@ impl Submitter {
             let Size { height, width } = image.stored;
             Item { bytes, width, height, dest: image.from }
         };
-        let items: Vec<Item<'_>> = images.iter().map(item).collect();
+        let items: Vec<_> = images.iter().filter(|image| !image.own).map(item).collect();
+        if items.is_empty() {
+            return;
+        }
         let nvjpeg = self.nvjpeg.as_mut().expect("images were routed to it");
-        slot.blank = false;
         let stream = &self.engine.decoding;
         // SAFETY: each place is the image's own part of the slot's memory, whose last readers are
         // done; the encoded bytes stay until `ready` has happened.
         unsafe { nvjpeg.decode(&items, stream.raw(), &mut self.outcomes) };
-        for (image, outcome) in images.iter_mut().zip(&self.outcomes) {
+        for (image, outcome) in images.iter_mut().filter(|image| !image.own).zip(&self.outcomes) {
             match outcome {
                 Outcome::Hardware => self.engine.count(|counts| &counts.hardware, 1),
                 Outcome::Single => self.engine.count(|counts| &counts.single, 1),
@@ -137,7 +136,38 @@ impl Submitter {
             }
         }
 
+    }
+
+    /// Has our own kernels decode their images. The stream has waited for the upload.
+    fn submit_to_own(&self, slot: &DeviceSlot, laid_out: &LaidOut) -> Result<()> {
+        let (stream, own) = (&self.engine.decoding, &laid_out.own);
+        if own.is_empty() {
+            return Ok(());
+        }
+        self.engine.count(|counts| &counts.own, own.len() as u64);
+        let memory = laid_out.own_memory(slot);
+        let (entropy, idct, colour) = (own.entropy(memory), own.idct(memory), own.colour(memory));
+        // SAFETY: the tables were made for this memory, which has the lengths that the batch asked for and
+        // is the slot's own, with no other work on it under way; files were uploaded, and each image's
+        // place has room for it.
+        unsafe {
+            stream.fill(memory.scratch, 0, own.zeros_len())?;
+            stream.launch(Kernel::Entropy, &entropy.args, entropy.blocks, entropy.threads)?;
+            stream.launch(Kernel::Idct, &idct.args, idct.blocks, idct.threads)?;
+            stream.launch(Kernel::Colour, &colour.args, colour.blocks, colour.threads)
+        }
+    }
+
+    /// Has images decoded, and `settle` look at what was left of them.
+    fn submit_images(&mut self, flight: &mut Flight) -> Result<()> {
+        let Flight { job, lease, laid_out } = flight;
+        let slot = lease.device.as_deref_mut().expect("laid out");
+        slot.blank = false;
+        self.submit_to_nvjpeg(job, slot, &mut laid_out.images);
+        let stream = &self.engine.decoding;
         stream.wait(&slot.uploaded)?;
+        self.submit_to_own(slot, laid_out)?;
+        let LaidOut { tables, images, .. } = laid_out;
         let base = slot.device_tables.address();
         let (entries, checks) = (base + tables.decoded as u64, base + tables.checks as u64);
         // Upright images are only looked at, which takes one block.
@@ -161,7 +191,7 @@ impl Submitter {
         stream.record(&slot.settled)
     }
 
-    /// Waits for nvJPEG and decodes what it failed at on the CPU, once each. Gives the samples that are
+    /// Waits for the images and decodes on the CPU what failed or left doubt, once each. Gives the samples that are
     /// bad there, too, and what is wrong with them, unless the first of them is to end the batch.
     fn retry(
         &mut self,
@@ -182,9 +212,14 @@ impl Submitter {
         let mut layout = Layout::default();
         let mut bad = Vec::new();
         for image in failed() {
-            self.engine.count(|counts| &counts.retried, 1);
-            let Source::Encoded(piece, _) = job.source(image.position) else { unreachable!() };
-            let encoded = &slot.encoded.bytes(job.stage().encoded.used())[piece.offset..];
+            self.engine.count(|it| if image.own { &it.doubted } else { &it.retried }, 1);
+            let encoded = match job.source(image.position) {
+                Source::Encoded(piece, _) => (piece, &slot.encoded, job.stage().encoded.used()),
+                Source::Own(piece, _) => (piece, &slot.staging, job.stage().pixels.used()),
+                Source::Pixels(_) => unreachable!("it has no file"),
+            };
+            let (piece, memory, used) = encoded;
+            let encoded = &memory.bytes(used)[piece.offset..];
             let decoded = self.decoder.decode(&encoded[..piece.len], &mut self.pixels);
             let size = Size { height: self.pixels.height(), width: self.pixels.width() };
             let error = match decoded {
@@ -211,7 +246,7 @@ impl Submitter {
             slot.retried.bytes_mut(layout.len())[at..][..pixels.len()].copy_from_slice(pixels);
             let pinned = &slot.retried.bytes(layout.len())[at..][..pixels.len()];
             // SAFETY: pinned memory of the slot, each image its own part, which stays until `ready`
-            // has happened; the place is the image's own, and nvJPEG is done with it.
+            // has happened; the place is the image's own, and who decoded is done with it.
             unsafe { self.engine.compute.upload(image.place, pinned) }?;
         }
         Ok(bad)
@@ -225,7 +260,7 @@ impl Submitter {
         if laid_out.images.is_empty() {
             engine.compute.wait(&slot.uploaded)?;
         } else {
-            // The host waits for nvJPEG, which has waited for the upload.
+            // The host waits for the images, which have waited for the upload.
             let bad = self.retry(job, slot, &mut laid_out.images)?;
             if !bad.is_empty() {
                 return Ok(bad);

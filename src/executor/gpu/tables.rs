@@ -73,7 +73,9 @@ pub(super) struct BatchTables {
     pub(super) ids: usize,
     pub(super) images: usize,
     pub(super) decoded: usize,
-    /// nvJPEG's status words, zero.
+    /// What our own kernels read of a batch.
+    pub(super) own: usize,
+    /// Status words of who decodes, zero.
     pub(super) checks: usize,
     /// Last: what is before goes up together.
     pub(super) labels: usize,
@@ -81,13 +83,15 @@ pub(super) struct BatchTables {
 }
 
 impl BatchTables {
-    /// For `samples` of `images` images each, of which nvJPEG decodes `decoded`.
-    pub(super) fn new(samples: usize, images: usize, decoded: usize) -> Self {
+    /// For `samples` of `images` images each, of which `decoded` are decoded on the GPU; our own kernels
+    /// read `own` bytes.
+    pub(super) fn new(samples: usize, images: usize, decoded: usize, own: usize) -> Self {
         let mut layout = Layout::default();
         BatchTables {
             ids: layout.place(samples * 8),
             images: layout.place(samples * images * size_of::<Image>()),
             decoded: layout.place(decoded * size_of::<Decoded>()),
+            own: layout.place(own),
             checks: layout.place(samples * 4),
             labels: layout.place(samples * 8),
             len: layout.len(),
@@ -111,7 +115,7 @@ impl Work {
         Work { resolved, status, layout }
     }
 
-    /// An image between passes.
+    /// An image between passes, or another piece.
     pub(super) fn image(&mut self, bytes: usize) -> usize {
         self.layout.place(bytes)
     }

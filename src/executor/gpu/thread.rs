@@ -109,8 +109,9 @@ fn serve(
         Err(error) => return drop(started.send(Err(error))),
     };
     let (nvjpeg, gpu, words) = open_nvjpeg(decoder);
-    let DecoderSpec { split, exact, .. } = *decoder;
-    let rule = Rule { split, exact, gpu, limits: engine.limits };
+    let DecoderSpec { device, split, exact, .. } = *decoder;
+    let own = device == Placement::Mixed;
+    let rule = Rule { split, exact, own, gpu, limits: engine.limits };
     let _ = engine.decoder.set((rule, words));
     let _ = started.send(Ok(()));
     let mut submitter = Submitter::new(engine, nvjpeg);
