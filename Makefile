@@ -77,7 +77,7 @@ test-odd: setup ## odd images and label lists of the data folder, file by file: 
 	@cargo test $(CARGO_FLAGS) --test odd -- --nocapture
 
 test-jpeg: setup ## our JPEG decoder beside libjpeg-turbo: 20,000 random pictures, 200,000 mutated files, JPEGS=folder
-	@FOREBAY_JPEGS="$(JPEGS)" cargo test $(CARGO_FLAGS) --test decoder own:: -- --include-ignored --nocapture
+	@FOREBAY_JPEGS="$(JPEGS)" cargo test $(CARGO_FLAGS) --test decoder -- own:: gpu:: --include-ignored --nocapture
 
 test-sanitize: setup ## kernels over random plans and decoder over damaged files, under ASan and UBSan
 	@cargo test $(CARGO_FLAGS) --test kernels sanitize -- --nocapture

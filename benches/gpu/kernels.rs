@@ -225,14 +225,14 @@ fn copy(cuda: &Arc<Cuda>, stream: &Stream, from: &DeviceMemory, bytes: usize) ->
 }
 
 /// Memory of `bytes`.
-fn device(cuda: &Arc<Cuda>, bytes: usize) -> Result<DeviceMemory> {
+pub(crate) fn device(cuda: &Arc<Cuda>, bytes: usize) -> Result<DeviceMemory> {
     let mut memory = DeviceMemory::new(cuda);
     memory.reserve(bytes)?;
     Ok(memory)
 }
 
 /// Copies bytes up through a piece of pinned memory, and waits.
-fn upload(
+pub(crate) fn upload(
     cuda: &Arc<Cuda>,
     stream: &Stream,
     mut to: u64,

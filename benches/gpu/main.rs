@@ -1,4 +1,4 @@
-//! `resolve` and `augment` on a GPU, beside copies of as many bytes. Prints one JSON object; where
+//! `resolve` and `augment` on a GPU, and of small images our JPEG decoder, beside copies of as many bytes. Prints one JSON object; where
 //! there is no GPU, the reason.
 //!
 //! ```text
@@ -7,9 +7,11 @@
 //! `--probe` says what GPU there is and times nothing; `--quick` takes one small batch.
 
 mod clock;
+mod decode;
 mod kernels;
 
 use clock::Times;
+use decode::Decode;
 use forebay::device::cuda::{Cuda, Driver, Gpu};
 use forebay::{Error, Result};
 use kernels::{Bench, Measured};
@@ -18,6 +20,9 @@ use std::process::ExitCode;
 
 /// Rows and columns of an image, and samples of a batch.
 const SIZES: [(u32, u32); 4] = [(32, 256), (32, 4096), (224, 256), (224, 4096)];
+
+/// Rows and columns of an image that our JPEG decoder gets there.
+const SMALL: u32 = 64;
 
 /// Bytes that a copy moves when it has to go to memory, whatever the GPU's caches hold.
 const LARGE: usize = 4 << 30;
@@ -76,7 +81,13 @@ fn measure(quick: bool) -> Result<Value> {
         if empty.is_none() {
             empty = Some(bench.empty()?);
         }
-        for (name, measured) in [("resolve", bench.resolve()?), ("augment", bench.augment()?)] {
+        let mut measured = vec![("resolve", bench.resolve()?), ("augment", bench.augment()?)];
+        if side <= SMALL {
+            let decode = Decode::new(&cuda, side, samples)?;
+            decode.check()?;
+            measured.extend(decode.measure()?);
+        }
+        for (name, measured) in measured {
             let copy = bench.copy(measured.bytes)?;
             let mut row = row(name);
             add(&mut row, &measured);

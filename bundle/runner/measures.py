@@ -73,7 +73,7 @@ def difference(one, other):
 
 
 def kernels(bundle):
-    """Times of `resolve` and `augment`, and of copies of as many bytes."""
+    """Times of `resolve`, `augment` and our JPEG decoder, and of copies of as many bytes."""
     words = ["--quick"] if bundle.quick else []
     bundle.report["kernels"] = json.loads(bundle.call([bundle.program("gpu"), *words]))
 

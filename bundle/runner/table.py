@@ -79,7 +79,7 @@ def kernels(measured):
     if not measured or not measured.get("kernels"):
         return []
     page = section(
-        "Kernels: the course's pipeline, u8 to f32",
+        "Kernels: the course's pipeline, u8 to f32, and of small images our JPEG decoder",
         ("kernel", "pixels", "batch", "us (median, least, most; n)", "MB", "GB/s", "of a copy"),
         [(k["kernel"], f"{k['side']}x{k['side']}", k["batch"], spread(k["us"]),
           f"{k['bytes'] / 1e6:.1f}", gb_per_s(k), percent(k["share_of_copy"]))

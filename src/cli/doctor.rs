@@ -72,7 +72,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if let Some(images) = images {
             let cpu = images.cpu.iter().map(|(r, count)| (r.name().to_string(), json!(count)));
             let cpu: Map<String, Value> = cpu.collect();
-            object.insert("images".into(), json!({ "own": images.own, "nvjpeg": images.nvjpeg, "cpu": cpu }));
+            object.insert(
+                "images".into(),
+                json!({ "own": images.own, "nvjpeg": images.nvjpeg, "cpu": cpu }),
+            );
         }
         writeln!(out, "{}", Value::Object(object))?;
     } else {

@@ -10,8 +10,8 @@ use crate::decoder::gpu::Prepared;
 use crate::decoder::{Decoder, Frame, Info, Pixels, Reason, Route, Rule};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Content;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// What a thread keeps from sample to sample, so that a sample allocates nothing of
@@ -119,7 +119,9 @@ impl Worker {
             (None, Image::Pixels(pixels) | Image::Window(pixels)) => {
                 program.run(scratch, pixels, seat.lend().slices())?;
             }
-            (None, Image::Encoded(..) | Image::Own(..)) => unreachable!("only a GPU gets images to decode"),
+            (None, Image::Encoded(..) | Image::Own(..)) => {
+                unreachable!("only a GPU gets images to decode")
+            }
             (Some(source), image) => {
                 let stage = seat.stage();
                 if let Err(error) = shared.check_staging(stage) {

@@ -105,7 +105,8 @@ fn check(files: &[Vec<u8>], tally: &mut Tally) {
     }
     let best = Cpu::best().unwrap();
     // SAFETY: `run` gave every address the memory that the batch asked for; it outlives the launches.
-    let left = run(&batch, &taken, &|kernel, args, n, _| unsafe { best.launch(kernel, args, 0..n) });
+    let left =
+        run(&batch, &taken, &|kernel, args, n, _| unsafe { best.launch(kernel, args, 0..n) });
     let mut pixels = Pixels::new();
     for (k, (file, _)) in taken.iter().enumerate() {
         let before = decoder.taken();
@@ -152,10 +153,17 @@ fn random_pictures_equal_the_decoder() {
     });
     println!("{} pictures in doubt of {}", tally.doubted, tally.pictures);
     assert!(tally.pictures > 300 && tally.doubted * 10 < tally.pictures);
-    // Of one size, the headers the same; with no doubt anywhere, all coefficients are compared.
+}
+
+/// With no doubt anywhere, all coefficients are compared.
+#[test]
+fn pictures_of_one_header() {
     let pixels: Vec<_> = (0..200).map(|k| content(&mut Draw(k), 32, 32)).collect();
     let files: Vec<_> = pixels.iter().map(|it| jpeg(it, 32, 32, Kind::COURSE)).collect();
-    check(&files, &mut Tally::default());
+    let mut tally = Tally::default();
+    check(&files, &mut tally);
+    println!("{} bytes a file", files.iter().map(Vec::len).sum::<usize>() / files.len());
+    assert_eq!((tally.pictures, tally.doubted), (200, 0));
 }
 
 #[test]
@@ -165,17 +173,56 @@ fn codes_longer_than_the_look_up() {
     assert_eq!((tally.pictures, tally.doubted), (1, 0));
 }
 
-#[test]
-fn mutated_files_leave_the_decoders_doubt() {
+fn damaged(count: usize) {
     let seeds: Vec<_> = {
         let mut draw = Draw(12);
         (0..60).map(|k| random(&mut draw, if k % 6 == 0 { 110 } else { 40 }).0).collect()
     };
-    let tally = batches(&mut Draw(13), 150, |draw| mutated(draw, &seeds));
+    let tally = batches(&mut Draw(13), count, |draw| mutated(draw, &seeds));
     println!(
         "{} of {} mutated files in doubt, and {} before",
         tally.doubted, tally.pictures, tally.left_out
     );
     assert!(tally.doubted * 4 > tally.pictures && tally.doubted * 10 < tally.pictures * 9);
     assert!(tally.left_out > 0);
+}
+
+#[test]
+fn mutated_files_leave_the_decoders_doubt() {
+    damaged(150);
+}
+
+#[test]
+#[ignore = "minutes; make test-jpeg"]
+fn many_mutated_files_leave_the_decoders_doubt() {
+    damaged(20_000);
+}
+
+#[test]
+#[ignore = "of a folder that FOREBAY_JPEGS names; make test-jpeg"]
+fn a_folder_equals_the_decoder() {
+    let folder = std::env::var_os("FOREBAY_JPEGS").filter(|folder| !folder.is_empty());
+    let Some(folder) = folder else {
+        println!("skipped: FOREBAY_JPEGS names no folder");
+        return;
+    };
+    let (mut folders, mut files) = (vec![folder.into()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        let folder: std::path::PathBuf = folder;
+        for entry in folder.read_dir().unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.push(path);
+            }
+        }
+    }
+    let mut tally = Tally::default();
+    for some in files.chunks(256) {
+        let some: Vec<_> = some.iter().map(|path| std::fs::read(path).unwrap()).collect();
+        check(&some, &mut tally);
+    }
+    println!("{} pictures of {} files, {} in doubt", tally.pictures, files.len(), tally.doubted);
+    assert!(tally.pictures > 0);
 }

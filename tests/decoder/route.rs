@@ -14,6 +14,7 @@ const LIMITS: Limits = Limits { pixels: 128_000_000, bytes: 256 << 20, scans: 10
 
 fn reason(bytes: &[u8], rule: &Rule) -> Option<Reason> {
     match route(bytes, rule) {
+        Route::Own(_) => panic!("only a decoder knows whether our own kernels can"),
         Route::Nvjpeg(_) => None,
         Route::Cpu(reason) => Some(reason),
     }
@@ -21,6 +22,29 @@ fn reason(bytes: &[u8], rule: &Rule) -> Option<Reason> {
 
 fn course(width: usize, height: usize) -> Vec<u8> {
     jpeg(&picture(width, height, 3), width, height, Kind::COURSE)
+}
+
+/// What our own kernels get where they may: no more pixels a thread than the split, and 4,096.
+#[test]
+fn our_own_kernels_get_what_is_small() {
+    let mut decoder = Decoder::new(LIMITS);
+    let mut own = |bytes: &[u8], split, own| {
+        matches!(decoder.route(bytes, &Rule { split, own, ..OPEN }), Route::Own(_))
+    };
+    let small = course(32, 32);
+    assert!(own(&small, 1024, true) && !own(&small, 1023, true) && !own(&small, 1024, false));
+    assert!(own(&course(64, 64), 1 << 20, true) && !own(&course(64, 65), 1 << 20, true));
+    // Between two restart markers; MCUs have 16 x 16 pixels.
+    let restarts = |restart| {
+        let kind = Kind { restart, ..Kind::COURSE };
+        jpeg(&picture(200, 150, 3), 200, 150, kind)
+    };
+    assert!(own(&restarts(16), 4096, true) && !own(&restarts(17), 4096, true));
+    let progressive = Kind { progressive: true, ..Kind::COURSE };
+    assert!(!own(&jpeg(&picture(32, 32, 3), 32, 32, progressive), 4096, true));
+    let limits = Limits { pixels: 1023, ..LIMITS };
+    let rule = Rule { split: 4096, own: true, limits, ..OPEN };
+    assert_eq!(Decoder::new(limits).route(&small, &rule), Route::Cpu(Reason::Small));
 }
 
 /// Every kind that libjpeg-turbo writes, at sizes around the edges of blocks and MCUs.

@@ -94,7 +94,11 @@ fn options(batch_size: usize) -> Options {
     Options { batch_size, threads: 2, prefetch: 1, ..Options::default() }
 }
 
-pub(crate) fn on_cpu(spec: &Spec, samples: &[Sample], options: &Options) -> Result<Vec<Read>, String> {
+pub(crate) fn on_cpu(
+    spec: &Spec,
+    samples: &[Sample],
+    options: &Options,
+) -> Result<Vec<Read>, String> {
     let cpu = Device { choice: Choice::Cpu, soft: false };
     let mut loader = open(cpu, Deliver::Host, spec, samples, options).unwrap();
     epoch(&mut loader, 0).map_err(|error| error.to_string())

@@ -14,11 +14,8 @@ use forebay::loader::{Deliver, Options};
 use forebay::policy::{Cache, MaxBad, OnError};
 use forebay::tensor::DType;
 
-pub(crate) const TESTS: &[Test] = &[
-    ("own_batches", batches),
-    ("own_doubt", doubt),
-    ("own_damaged_images", damaged_images),
-];
+pub(crate) const TESTS: &[Test] =
+    &[("own_batches", batches), ("own_doubt", doubt), ("own_damaged_images", damaged_images)];
 
 pub(crate) const SOFT: &[Test] = &[("own_orders", orders)];
 

@@ -41,11 +41,11 @@ pub(crate) fn idct(threads: u32) -> Case {
     let planes = memory.place(places.len() * 64, 0);
     let places = memory.table(&places);
     let runs = memory.place(2 * RUN, 0);
-    for (k, (first, groups)) in [(0, split), (split, 1)].into_iter().enumerate()
-    {
+    for (k, (first, groups)) in [(0, split), (split, 1)].into_iter().enumerate() {
         let (at, skipped) = (runs + (k * RUN) as u64, u64::from(first));
         let groups_of = skipped * 64 * LANES as u64 * 2;
-        let ends = [coefficients + groups_of, factors, planes, places + skipped * 64, lasts + skipped];
+        let ends =
+            [coefficients + groups_of, factors, planes, places + skipped * 64, lasts + skipped];
         for (word, address) in ends.into_iter().enumerate() {
             memory.link(at + word as u64 * 8, address);
         }

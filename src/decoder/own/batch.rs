@@ -255,9 +255,10 @@ impl Batch {
             (form.dc[k], form.ac[k]) = (self.pool.place(dc)?, self.pool.place(ac)?);
         }
         let form = self.pool.place(&Part::new(bytes_of(&form)))?;
-        let runs = shape.runs.iter().map(|[factors, places]| {
-            Some([self.pool.place(factors)?, self.pool.place(places)?])
-        });
+        let runs = shape
+            .runs
+            .iter()
+            .map(|[factors, places]| Some([self.pool.place(factors)?, self.pool.place(places)?]));
         let runs = runs.collect::<Option<_>>()?;
         let unknown = if shape.many { self.pool.place(&shape.unknown)? } else { 0 };
         self.placed.push(Placed { prepared: prepared.clone(), form, runs, unknown });
@@ -325,8 +326,7 @@ impl Batch {
         for (number, (entry, [file, pixels])) in self.entries.iter().zip(ends).enumerate() {
             let placed = &self.placed[entry.placed];
             let shape = placed.prepared.shape().expect("was there when it was added");
-            let coefficients =
-                memory.scratch + (entry.group * size_of::<Group>()) as u64;
+            let coefficients = memory.scratch + (entry.group * size_of::<Group>()) as u64;
             let last = last_of + entry.group as u64;
             for (k, &start) in self.starts[entry.starts.clone()].iter().enumerate() {
                 let scan = Scan {

@@ -26,12 +26,12 @@ use super::{Orientation, Pixels};
 use crate::device::cpu::Cpu;
 use crate::error::Result;
 use crate::tensor::Buffer;
+use batch::Shape;
 use bits::Stream;
 use entropy::{Codes, Cursor, Group};
 use header::{Component, Frame};
 use kernels::Kernels;
 use layout::Layout;
-use batch::Shape;
 use std::sync::{Arc, OnceLock};
 use tables::Tables;
 

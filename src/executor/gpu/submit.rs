@@ -135,7 +135,6 @@ impl Submitter {
                 }
             }
         }
-
     }
 
     /// Has our own kernels decode their images. The stream has waited for the upload.
