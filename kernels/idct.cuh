@@ -105,8 +105,9 @@ template <class T> FB_FN void fill_blocks(const Blocks& b, const typename T::i x
   for (i32 r = 0; r < 8; ++r) store_samples(b.planes, b.places, r * b.stride, b.paired, out);
 }
 
-// `last` is the last coefficient of any of the blocks, in zigzag order. False: a block is beyond what is
-// sure, and what was stored does not count.
+// `last` is the last coefficient of any of the blocks, in zigzag order, or one behind it. False: a block is
+// beyond what is sure, and what was stored does not count. Which is so depends on the block alone, not on `last`
+// or on what lies beside it.
 template <class T> FB_FN bool reconstruct(const Blocks& b, u32 last) {
   typedef typename T::i V;
   V x[64];
@@ -114,10 +115,11 @@ template <class T> FB_FN bool reconstruct(const Blocks& b, u32 last) {
   if (last <= 9) {
     bool one = last == 0;
     V sum = one ? dequantise<T, 1>(b, x) : dequantise<T, 4>(b, x);
-    if (any(sum > SURE)) return false;
-    if (one) fill_blocks<T>(b, x);
-    else transform_blocks<T, 4, false>(b, x);
-    return true;
+    if (!any(sum > SURE)) {
+      if (one) fill_blocks<T>(b, x);
+      else transform_blocks<T, 4, false>(b, x);
+      return true;
+    }
   }
   V sum = dequantise<T, 8>(b, x);
   if (!any(sum > SURE)) {

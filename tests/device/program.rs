@@ -37,8 +37,9 @@ fn same_batches(device: Device) {
     assert_eq!(cpu["device"], "cpu");
     if device.is_gpu() {
         assert!(other["device"].as_str().unwrap().starts_with("cuda:0 ("), "{other}");
-        // Pictures of 32x32 are the CPU's to decode.
-        assert_eq!(other["decoded"]["cpu"]["small"], 600);
+        // Pictures of 32x32 are our own kernels' to decode.
+        assert_eq!(other["decoded"]["own"]["images"], 600);
+        assert_eq!(other["decoded"]["own"]["doubt_then_cpu"], 0);
         assert_eq!(other["decoded"]["nvjpeg"]["hardware"], 0);
     }
 }
