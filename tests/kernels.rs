@@ -2,12 +2,21 @@
 //! sanitizers, and another architecture. Programs are compiled here as the library's kernels are.
 
 mod common;
+#[path = "decoder/encode.rs"]
+#[allow(dead_code)] // A part is used.
+mod encode;
 #[path = "common/graphs.rs"]
 mod graphs;
+#[path = "ptx/jpeg.rs"]
+mod jpeg;
 #[path = "../build/levels.rs"]
 mod levels;
+#[path = "ptx/memory.rs"]
+#[allow(dead_code, unsafe_code)] // The interpreter uses the rest.
+mod memory;
 
 use common::{pixels, run};
+use forebay::device::Kernel;
 use forebay::device::cpu::Cpu;
 use forebay::executor::program::{Program, Scratch};
 use forebay::graph::plan::Plan;
@@ -231,12 +240,33 @@ fn replays(mut replay: Command, dir: &Path) {
     println!("{replay:?}: {} plans for {SAMPLES} samples, all equal", digests.len());
 }
 
+const SANITIZE: [&str; 4] =
+    ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+
+/// The same of what decodes JPEGs, over whole and damaged files.
+#[test]
+fn sanitize_jpeg() {
+    let dir = tempfile::tempdir().unwrap();
+    let kernels = [Kernel::Entropy, Kernel::Idct, Kernel::Colour];
+    let cases = [jpeg::files(false, 0), jpeg::idct(5), jpeg::colour(38, 5, 2)];
+    let damaged = (0..20).map(|seed| jpeg::files(true, seed));
+    let cases: Vec<_> = cases.into_iter().chain(damaged).collect();
+    let path = dir.path().join("launches");
+    for level in runnable() {
+        let program = program(compiler(level), "jpeg", &SANITIZE, dir.path());
+        for case in &cases {
+            std::fs::write(&path, case.file(&kernels)).unwrap();
+            succeed(Command::new(&program).arg(&path).env("ASAN_OPTIONS", "detect_leaks=0"));
+        }
+    }
+}
+
 /// `make test-sanitize`: no byte is touched outside the images, nothing is read before it is
 /// written, nothing is undefined; in the strips of each level and in the walked grid.
 #[test]
 fn sanitize() {
     let dir = tempfile::tempdir().unwrap();
-    let options = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let options = SANITIZE;
     for level in runnable() {
         replays(Command::new(program(compiler(level), "replay", &options, dir.path())), dir.path());
     }

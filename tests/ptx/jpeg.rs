@@ -61,8 +61,8 @@ pub(crate) fn idct(threads: u32) -> Case {
 
 /// Files of each sampling, with and without restarts and tables of their own: from bytes to pixels. Damaged
 /// ones to coefficients only, since of blocks beyond what is sure each way leaves something else.
-pub(crate) fn files(damaged: bool) -> Case {
-    let (mut files, mut state) = (Vec::new(), 5);
+pub(crate) fn files(damaged: bool, seed: u32) -> Case {
+    let (mut files, mut state) = (Vec::new(), seed);
     for (k, subsampling) in SUBSAMPLINGS.into_iter().enumerate() {
         for (optimize, restart) in [(false, 0), (true, 0), (false, 1)] {
             let (width, height) = (9 + 5 * k, 18 - 2 * k);

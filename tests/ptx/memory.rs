@@ -149,6 +149,33 @@ impl Case {
         })
     }
 
+    /// All of it for tests/kernels/jpeg.cpp, which numbers kernels by `kernels`.
+    #[allow(dead_code)] // The interpreter has files of its own.
+    pub(crate) fn file(&self, kernels: &[Kernel]) -> Vec<u8> {
+        let Memory { bytes, regions, addresses } = &self.memory;
+        let mut launches = Vec::<u64>::new();
+        for launch in &self.launches {
+            let number = kernels.iter().position(|kernel| *kernel == launch.kernel).unwrap();
+            let Launch { args, addresses, count, blocks, threads, .. } = launch;
+            launches.extend([number, args.len(), *addresses].map(|n| n as u64));
+            launches.extend([count, blocks, threads].map(|&n| u64::from(n)));
+            launches.extend(args);
+        }
+        let head =
+            [regions.len(), bytes.len(), addresses.len(), self.launches.len(), launches.len()];
+        let words = |words: &mut dyn Iterator<Item = usize>| -> Vec<u8> {
+            words.flat_map(|word| (word as u64).to_ne_bytes()).collect()
+        };
+        [
+            words(&mut head.into_iter()),
+            words(&mut regions.iter().flat_map(|&(start, len)| [start, len])),
+            bytes.clone(),
+            words(&mut addresses.iter().copied()),
+            bytemuck::cast_slice(&launches).to_vec(),
+        ]
+        .concat()
+    }
+
     /// Holds what the interpreter left against what the host did: every byte of every region.
     pub(crate) fn compare(&self, host: &[u8], mut interpreted: Vec<u8>) {
         self.memory.rebase(&mut interpreted, BASE.wrapping_neg());
