@@ -314,12 +314,15 @@ fn explain_and_doctor_tell() {
     assert!(json["kernels"]["value"].is_string() && json["jpeg"]["why"].is_string());
     assert!(done(&["doctor"]).contains("libjpeg-turbo"));
     // Who would decode on a GPU: pictures of 80x80 are above decoder.split.
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().to_str().unwrap();
-    done(&["export", "shapes", "--to", data, "--train", "7", "--valid", "2", "--size", "80"]);
-    let args = ["doctor", "--json", "--data", data];
-    let json: serde_json::Value = serde_json::from_str(&done(&args)).unwrap();
-    assert_eq!(json["images"], serde_json::json!({ "nvjpeg": 7, "cpu": {} }));
+    for (size, own, nvjpeg) in [("80", 0, 7), ("32", 7, 0)] {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().to_str().unwrap();
+        done(&["export", "shapes", "--to", data, "--train", "7", "--valid", "2", "--size", size]);
+        let args = ["doctor", "--json", "--data", data];
+        let json: serde_json::Value = serde_json::from_str(&done(&args)).unwrap();
+        let images = serde_json::json!({ "own": own, "nvjpeg": nvjpeg, "cpu": {} });
+        assert_eq!(json["images"], images);
+    }
 }
 
 /// `forebay explain … | head`: a reader that has seen enough is no error.

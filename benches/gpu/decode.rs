@@ -156,7 +156,7 @@ fn jpeg(side: usize, number: usize) -> Vec<u8> {
         for c in 0..3 {
             let wave = ((x * (c + 2) + number * 9) as f32 / 7.0).sin() * 40.0
                 + ((y * 3 + number * 5) as f32 / 8.0).cos() * 50.0;
-            pixels.push((wave + 120.0) as u8 ^ ((x * y * (number + 1)) >> 3 & 15) as u8);
+            pixels.push((wave + 120.0) as u8 ^ ((x * y * (number + 1)) >> 3 & 31) as u8);
         }
     }
     let image = Image {

@@ -43,7 +43,7 @@ pub(in crate::executor) struct DeviceSlot {
     pub(super) released: Event,
     /// Samples whose status words come down with `ready`; `None` before the first batch.
     pub(super) flying: Option<usize>,
-    /// Whether `decoded` holds the pattern wherever nvJPEG may write.
+    /// Whether `decoded` holds the pattern wherever images may be written.
     pub(super) blank: bool,
     /// The stream that the current batch was lent to.
     lent: Mutex<Option<ForeignStream>>,

@@ -1,7 +1,7 @@
 //! The device thread: it alone puts a pipeline's work on the GPU.
 //!
-//! It never waits for the GPU while all goes well, except for nvJPEG's word on the images of a batch,
-//! behind the next batch's upload.
+//! It never waits for the GPU while all goes well, except for the word on a batch's images that are decoded
+//! there, behind the next batch's upload.
 
 use super::submit::{Flight, Submitter};
 use super::{Engine, Setup};
@@ -115,7 +115,7 @@ fn serve(
     let _ = engine.decoder.set((rule, words));
     let _ = started.send(Ok(()));
     let mut submitter = Submitter::new(engine, nvjpeg);
-    // The batch whose images nvJPEG is at, while the next one is uploaded.
+    // The batch whose images are being decoded, while the next one is uploaded.
     let mut flight: Option<Flight> = None;
     loop {
         let message = match &flight {
