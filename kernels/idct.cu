@@ -14,10 +14,12 @@ struct IdctArgs {
   i32 stride;               // from a row of samples to the next, in bytes
   u32 paired;               // not 0: blocks 2k and 2k + 1 of a group lie beside each other
   u32 lanes;                // blocks of the last group, whose others do not count
+  u32 side;                 // samples of a block's row and column: 8, 4, 2 or 1
+  u32 unused;
 };
-static_assert(sizeof(IdctArgs) == 64 && FB_OFFSET(IdctArgs, places) == 24, "");
+static_assert(sizeof(IdctArgs) == 72 && FB_OFFSET(IdctArgs, places) == 24, "");
 static_assert(FB_OFFSET(IdctArgs, doubt) == 40 && FB_OFFSET(IdctArgs, stride) == 52, "");
-static_assert(FB_OFFSET(IdctArgs, lanes) == 60, "");
+static_assert(FB_OFFSET(IdctArgs, side) == 64, "");
 
 // The blocks of `group` from lane `lane` on.
 FB_FN Blocks blocks_of(const IdctArgs& args, u32 group, u32 lane) {
@@ -33,13 +35,13 @@ FB_FN u32 lanes_of(const IdctArgs& args, u32 group) {
 FB_FN void idct_range(const IdctArgs& args, u32 begin, u32 end) {
   for (u32 group = begin; group < end; ++group)
     for (u32 lane = 0; lane < lanes_of(args, group); lane += Wide::lanes)
-      if (!reconstruct<Wide>(blocks_of(args, group, lane), args.last[group])) *args.doubt = 1;
+      if (!reconstruct<Wide>(blocks_of(args, group, lane), args.side, args.last[group])) *args.doubt = 1;
 }
 
 FB_FN void idct_thread(const IdctArgs& args, u32 block, u32 thread, u32 threads) {
   u32 at = block * threads + thread, group = at / GROUP;
   if (group >= args.n || at % GROUP >= lanes_of(args, group)) return;
-  if (!reconstruct<One>(blocks_of(args, group, at % GROUP), args.last[group])) *args.doubt = 1;
+  if (!reconstruct<One>(blocks_of(args, group, at % GROUP), args.side, args.last[group])) *args.doubt = 1;
 }
 
 }  // namespace FB_LEVEL

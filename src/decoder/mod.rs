@@ -237,9 +237,7 @@ impl Decoder {
                         let scales = prepared.keeps_blocks();
                         let wanted = wanted(width, height, scales)?;
                         wanted.check(width, height, scales);
-                        if wanted == Wanted::whole(width, height)
-                            && self.take(&prepared, bytes, out)?.is_some()
-                        {
+                        if self.take(&prepared, bytes, wanted, out)?.is_some() {
                             self.taken += 1;
                             return Ok(Info { format: "jpeg", warnings: Vec::new() });
                         }
@@ -294,13 +292,22 @@ impl Decoder {
     }
 
     /// The fast lane. `None`: there is doubt.
-    fn take(&mut self, prepared: &Prepared, bytes: &[u8], out: &mut Pixels) -> Result<Option<()>> {
+    fn take(
+        &mut self,
+        prepared: &Prepared,
+        bytes: &[u8],
+        wanted: Wanted,
+        out: &mut Pixels,
+    ) -> Result<Option<()>> {
         let Some(own) = &mut self.own else { return Ok(None) };
         let turn = prepared.orientation();
+        let Wanted { region, scale } = wanted;
+        let (width, height) = prepared.size();
+        let window = turn.stored(region, scale.size(width), scale.size(height));
         if turn == Orientation::UPRIGHT {
-            return own.decode(prepared, bytes, out);
+            return own.decode(prepared, bytes, window, scale, out);
         }
-        let done = own.decode(prepared, bytes, &mut self.stored)?;
+        let done = own.decode(prepared, bytes, window, scale, &mut self.stored)?;
         if done.is_some() {
             turn.apply(&self.stored, out)?;
         }

@@ -10,28 +10,32 @@
 //! seen       unstuffed  a group     of a band
 //! ```
 
+mod bands;
 mod bits;
 mod entropy;
 mod header;
 mod kernels;
 mod layout;
+mod part;
 mod tables;
 
-use super::{Orientation, Pixels};
+use super::{Orientation, Pixels, Region, Scale};
 use crate::device::cpu::Cpu;
 use crate::error::Result;
 use crate::tensor::Buffer;
 use bits::Stream;
-use entropy::{Codes, Cursor, Group};
-use header::{Component, Frame};
+use entropy::Group;
+use header::Frame;
 use kernels::Kernels;
 use layout::Layout;
+use part::Part;
 use std::sync::Arc;
 use tables::Tables;
 
 /// A picture whose header was read.
 pub(super) struct Prepared {
     frame: Frame,
+    /// Of the whole picture as it is stored.
     layout: Layout,
 }
 
@@ -89,14 +93,15 @@ impl Own {
             return Some(prepared);
         }
         let frame = header::read(jpeg, &mut self.tables)?;
-        let layout = Layout::of(&frame)?;
+        let whole = Region::whole(frame.width, frame.height);
+        let layout = Layout::of(&frame, Part::of(&frame, whole, Scale::Full))?;
         let prepared = Arc::new(Prepared { frame, layout });
         self.headers.keep(&jpeg[..prepared.frame.scan], &prepared);
         Some(prepared)
     }
 
-    /// Decodes `jpeg`, which begins with the header of `prepared`, as it lies. `None`: not for here, and the
-    /// content of `out` is unspecified.
+    /// Decodes `window`, which lies in the stored picture at `scale`, of `jpeg`, which begins with the header
+    /// of `prepared`. `None`: not for here, and the content of `out` is unspecified.
     ///
     /// # Errors
     /// Where there is no memory for it.
@@ -104,10 +109,13 @@ impl Own {
         &mut self,
         prepared: &Prepared,
         jpeg: &[u8],
+        window: Region,
+        scale: Scale,
         out: &mut Pixels,
     ) -> Result<Option<()>> {
         let Prepared { frame, layout } = prepared;
-        let mcus = layout.mcus.0 as u64 * layout.mcus.1 as u64;
+        let (across, down) = layout.part.all;
+        let mcus = across as u64 * down as u64;
         let intervals = mcus.div_ceil(layout.interval.into());
         let scan = jpeg.get(frame.scan..).unwrap_or_default();
         if self.stream.load(scan, usize::try_from(intervals).unwrap_or(usize::MAX)).is_none() {
@@ -118,60 +126,21 @@ impl Own {
         if self.stream.bits() < mcus * layout.blocks.len() as u64 * 2 {
             return Ok(None);
         }
-        let rows = out.reset(frame.width, frame.height)?;
+        let of_part;
+        let layout = if scale == Scale::Full && window == Region::whole(frame.width, frame.height) {
+            layout
+        } else {
+            let Some(layout) = Layout::of(frame, Part::of(frame, window, scale)) else {
+                return Ok(None);
+            };
+            of_part = layout;
+            &of_part
+        };
+        let rows = out.reset(window.width, window.height)?;
         self.coefficients.resize(layout.groups * size_of::<Group>())?;
         self.planes.resize(layout.memory)?;
         self.last.resize(layout.groups, 0);
         Ok(self.bands(frame, layout, rows))
-    }
-
-    fn bands(&mut self, frame: &Frame, layout: &Layout, out: &mut [u8]) -> Option<()> {
-        let bytes = self.stream.bytes().len();
-        let code = |k: usize| {
-            let component = frame.components.get(k).unwrap_or(&frame.components[0]);
-            let Component { dc, ac, .. } = component;
-            Codes { dc, ac, pairs: ac.pairs(bytes) }
-        };
-        let codes = [code(0), code(1), code(2)];
-        let coefficients: &mut [i16] = bytemuck::cast_slice_mut(&mut self.coefficients[..]);
-        let mut cursor = Cursor::new(&self.stream, layout.interval)?;
-        let (_, v) = layout.halved;
-        let mut row = 0;
-        while row < layout.mcus.1 {
-            let rows = layout.band.min(layout.mcus.1 - row);
-            for run in &layout.runs {
-                let used = run.groups(rows);
-                let groups: &mut [Group] = coefficients.as_chunks_mut().0;
-                groups[used.clone()].as_flattened_mut().fill(0);
-                self.last[used].fill(0);
-            }
-            cursor.rows(&self.stream, &codes, layout, rows, coefficients, &mut self.last)?;
-            let groups: &[Group] = coefficients.as_chunks().0;
-            for (run, factors) in layout.runs.iter().zip(&layout.quantisation) {
-                let used = run.groups(rows);
-                let last = &self.last[used.clone()];
-                let slots = run.slots(rows);
-                let (groups, places) = (&groups[used], &run.places);
-                let sure =
-                    self.kernels.idct(groups, slots, factors, last, places, &mut self.planes);
-                if !sure {
-                    return None;
-                }
-            }
-            // What waits for the next band, and what waited for this one.
-            let (first, end) = (row * 8 * v, (row + rows) * 8 * v);
-            let kept = layout.planes[0].kept;
-            let begin = if row == 0 { 0 } else { first - kept };
-            row += rows;
-            let is_last = row == layout.mcus.1;
-            let end = if is_last { layout.height } else { end - kept };
-            self.kernels.colour(layout, &self.planes, first, begin..end, out);
-            for plane in layout.planes.iter().filter(|_| !is_last) {
-                let from = plane.at + plane.rows * plane.stride;
-                self.planes.copy_within(from..from + plane.kept * plane.stride, plane.at);
-            }
-        }
-        cursor.is_at_end(&self.stream).then_some(())
     }
 }
 
