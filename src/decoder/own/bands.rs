@@ -63,6 +63,10 @@ impl Own {
             }
         }
         // Of what follows the last row only whoever wants that row hears.
-        (part.down.end < part.all.1 || cursor.is_at_end(&self.stream)).then_some(())
+        let sound = match part.down.end == part.all.1 {
+            true => cursor.is_at_end(&self.stream),
+            false => cursor.is_within(&self.stream),
+        };
+        sound.then_some(())
     }
 }

@@ -54,6 +54,11 @@ impl Cursor {
         Some(Cursor { bits: stream.interval(0)?, interval: 0, left: mcus, dc: [0; 3] })
     }
 
+    /// Whether what was read so far was all there: behind an interval's bytes follow others.
+    pub(super) fn is_within(&self, stream: &Stream) -> bool {
+        stream.left(self.interval, &self.bits).is_some()
+    }
+
     /// Whether the scan ends here.
     pub(super) fn is_at_end(&self, stream: &Stream) -> bool {
         stream.ends_at(self.interval, &self.bits)
