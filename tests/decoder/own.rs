@@ -233,6 +233,21 @@ fn many_mutated_files_get_the_same_verdict() {
     mutated(200_000);
 }
 
+/// A part may end where bits are missing that a code would still have to have.
+#[test]
+fn an_end_that_comes_too_soon() {
+    let (mut pair, mut draw) = (Pair::new(), Draw(8));
+    let plain = jpeg(&picture(60, 90, 3), 60, 90, Kind::COURSE);
+    let scan = segments(&plain, 0xDA)[0].end;
+    for at in (scan..plain.len() - 2).step_by(7).filter(|&at| plain[at - 1] != 0xFF) {
+        let bytes = [&plain[..at], &[0xFF, 0xD9]].concat();
+        for _ in 0..3 {
+            pair.holds_part(&bytes, &mut draw, || format!("end at {at}"));
+        }
+    }
+    assert!(pair.taken * 5 > pair.all, "{} of {}", pair.taken, pair.all);
+}
+
 /// Every JPEG below `folder`, whole and in part.
 fn all_below(pair: &mut Pair, draw: &mut Draw, folder: &Path) {
     let mut entries: Vec<_> =
