@@ -27,9 +27,12 @@ const KINDS: [(&str, Want); 5] = [
 
 fn main() {
     let photos = photos();
-    let mut ways = [Cpu::best(), None]
-        .map(|level| (Decoder::with(Limits::default(), level), Pixels::new()));
-    println!("{} photos, {ROUNDS} rounds in turn; microseconds a photo, and the ratio", photos.len());
+    let mut ways =
+        [Cpu::best(), None].map(|level| (Decoder::with(Limits::default(), level), Pixels::new()));
+    println!(
+        "{} photos, {ROUNDS} rounds in turn; microseconds a photo, and the ratio",
+        photos.len()
+    );
     for (name, want) in KINDS {
         let mut times = [(); 2].map(|()| Vec::new());
         for _ in 0..ROUNDS {
@@ -69,7 +72,8 @@ fn at(width: u32, height: u32, scale: Scale) -> Wanted {
 fn crop(width: u32, height: u32, k: u64) -> Wanted {
     let mut state = k;
     let mut draw = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 40) as f64 / (1 << 24) as f64
     };
     loop {
@@ -93,7 +97,8 @@ fn photos() -> Vec<Vec<u8>> {
     };
     let files = folder.map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
     let baseline = |file: &Vec<u8>| {
-        forebay::decoder::probe(file).is_ok_and(|header| header.format == "jpeg" && !header.progressive)
+        forebay::decoder::probe(file)
+            .is_ok_and(|header| header.format == "jpeg" && !header.progressive)
     };
     files.filter(baseline).collect()
 }

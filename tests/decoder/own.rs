@@ -245,7 +245,7 @@ fn an_end_that_comes_too_soon() {
             pair.holds_part(&bytes, &mut draw, || format!("end at {at}"));
         }
     }
-    assert!(pair.taken * 5 > pair.all, "{} of {}", pair.taken, pair.all);
+    assert!(pair.taken > 60, "{} of {}", pair.taken, pair.all);
 }
 
 /// Every JPEG below `folder`, whole and in part.

@@ -7,12 +7,7 @@ use super::layout::Layout;
 
 impl Own {
     /// Decodes what `layout` says of the scan that was loaded. `None`: there is doubt.
-    pub(super) fn bands(
-        &mut self,
-        frame: &Frame,
-        layout: &Layout,
-        out: &mut [u8],
-    ) -> Option<()> {
+    pub(super) fn bands(&mut self, frame: &Frame, layout: &Layout, out: &mut [u8]) -> Option<()> {
         let bytes = self.stream.bytes().len();
         let code = |k: usize| {
             let component = frame.components.get(k).unwrap_or(&frame.components[0]);

@@ -223,8 +223,7 @@ impl Frame {
         let mut tables = Tables::default();
         let mut code = |class| tables.get(class, &[0; 16], &[]).expect("a code of nothing");
         let (dc, ac) = (code(Class::Dc), code(Class::Ac));
-        let component =
-            || Component { quantisation: [1; 64], dc: dc.clone(), ac: ac.clone() };
+        let component = || Component { quantisation: [1; 64], dc: dc.clone(), ac: ac.clone() };
         let components = vec![component(), component(), component()];
         let orientation = Orientation::UPRIGHT;
         Frame { width, height, halved, components, interval: 0, together: 1, scan: 0, orientation }

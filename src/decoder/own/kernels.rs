@@ -266,7 +266,9 @@ mod tests {
         let mut state = 1;
         let cases =
             [(0, 1000), (4, 1500), (9, 1900), (20, 1900), (63, 2000), (63, 5000), (63, 60_000)];
-        for (side, (last, sum)) in [8, 4, 2, 1].into_iter().flat_map(|s| cases.map(|case| (s, case))) {
+        for (side, (last, sum)) in
+            [8, 4, 2, 1].into_iter().flat_map(|s| cases.map(|case| (s, case)))
+        {
             for paired in [false, true] {
                 const N: usize = 3;
                 let groups = groups(N, last, sum, &mut state);
@@ -351,9 +353,8 @@ mod tests {
                         whole.clone_from(&out);
                     }
                     for (k, y) in rows.enumerate() {
-                        let row = |out: &[u8], at: usize| {
-                            out[8 + at * 3..][..columns.len() * 3].to_vec()
-                        };
+                        let row =
+                            |out: &[u8], at: usize| out[8 + at * 3..][..columns.len() * 3].to_vec();
                         let expected = row(&whole, y * width + left);
                         assert!(row(&out, k * columns.len()) == expected, "{chroma:?} {columns:?}");
                     }

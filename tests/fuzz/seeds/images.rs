@@ -53,8 +53,7 @@ pub(crate) fn jpegs() -> Vec<Vec<u8>> {
 /// Of several blocks each way, so that a part leaves some out.
 fn wide() -> [Vec<u8>; 2] {
     let wide = picture(90, 40, 3);
-    [false, true]
-        .map(|progressive| jpeg(&wide, 90, 40, Kind { progressive, ..Kind::COURSE }))
+    [false, true].map(|progressive| jpeg(&wide, 90, 40, Kind { progressive, ..Kind::COURSE }))
 }
 
 pub(crate) fn images() -> Vec<Vec<u8>> {
