@@ -4,10 +4,19 @@ use super::Own;
 use super::entropy::{Codes, Cursor, Group};
 use super::header::{Component, Frame};
 use super::layout::Layout;
+use super::part::ranges;
+use crate::decoder::Region;
 
 impl Own {
-    /// Decodes what `layout` says of the scan that was loaded. `None`: there is doubt.
-    pub(super) fn bands(&mut self, frame: &Frame, layout: &Layout, out: &mut [u8]) -> Option<()> {
+    /// Decodes what `layout` says of the scan that was loaded, which is at least what `window` needs. `None`:
+    /// there is doubt.
+    pub(super) fn bands(
+        &mut self,
+        frame: &Frame,
+        layout: &Layout,
+        window: Region,
+        out: &mut [u8],
+    ) -> Option<()> {
         let bytes = self.stream.bytes().len();
         let code = |k: usize| {
             let component = frame.components.get(k).unwrap_or(&frame.components[0]);
@@ -17,6 +26,7 @@ impl Own {
         let codes = [code(0), code(1), code(2)];
         let coefficients: &mut [i16] = bytemuck::cast_slice_mut(&mut self.coefficients[..]);
         let part = &layout.part;
+        let (_, wanted) = ranges(window);
         let mut cursor = Cursor::new(&self.stream, layout.interval)?;
         cursor.skip(&self.stream, &codes, layout, part.down.start * part.all.0)?;
         let mut row = part.down.start;
@@ -48,9 +58,9 @@ impl Own {
             row += rows;
             let is_last = row == part.down.end;
             let end = if is_last { end } else { end - luma.kept };
-            let wanted = part.rows.start.max(first - held)..part.rows.end.min(end);
-            if !wanted.is_empty() {
-                self.kernels.colour(layout, &self.planes, first, held, wanted, out);
+            let ready = wanted.start.max(first - held)..wanted.end.min(end);
+            if !ready.is_empty() {
+                self.kernels.colour(layout, window, &self.planes, first, held, ready, out);
             }
             for plane in layout.planes.iter().filter(|_| !is_last) {
                 let from = plane.at + plane.rows * plane.stride;

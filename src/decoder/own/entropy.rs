@@ -64,7 +64,8 @@ impl Cursor {
         stream.ends_at(self.interval, &self.bits)
     }
 
-    /// Passes over `mcus` MCUs. `None`: as [`Cursor::rows`].
+    /// Passes over `mcus` MCUs. `None`: as [`Cursor::rows`], which keeps its registers to itself.
+    #[inline(never)]
     pub(super) fn skip(
         &mut self,
         stream: &Stream,

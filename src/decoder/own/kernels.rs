@@ -3,7 +3,8 @@
 
 use super::entropy::{Group, LANES};
 use super::layout::{Layout, Plane};
-use super::part::Part;
+use super::part::{Part, ranges};
+use crate::decoder::Region;
 use crate::device::Kernel;
 use crate::device::cpu::Cpu;
 use std::ops::Range;
@@ -157,26 +158,26 @@ impl Kernels {
         doubt == 0
     }
 
-    /// Samples to rows `rows` of the window `out`, where `planes` hold the band that begins with row `band` of
+    /// Samples to rows `rows` of `window`, which is `out`, where `planes` hold the band that begins with row `band` of
     /// luma, and `held` rows of those before.
     pub(super) fn colour(
         &self,
         layout: &Layout,
+        window: Region,
         planes: &[u8],
         band: usize,
         held: usize,
         rows: Range<usize>,
         out: &mut [u8],
     ) {
-        let Part { size, columns, halved, chroma, sides, across, .. } = &layout.part;
+        let Part { size, halved, chroma, sides, across, .. } = &layout.part;
+        let (columns, all) = ranges(window);
         let &(h, v) = halved;
         let luma = &layout.planes[0];
         let [cb, cr] = if let [_, cb, cr] = &layout.planes[..] { [cb, cr] } else { [luma, luma] };
         let chroma_size = [size.0.div_ceil(h), size.1.div_ceil(v)];
-        let first = [layout.part.rows.start, layout.part.rows.end];
-        assert!(planes.len() == layout.memory);
-        assert!(out.len() == columns.len() * layout.part.rows.len() * 3);
-        assert!(first[0] <= rows.start && rows.start < rows.end && rows.end <= first[1]);
+        assert!(planes.len() == layout.memory && out.len() == columns.len() * all.len() * 3);
+        assert!(all.start <= rows.start && rows.start < rows.end && rows.end <= all.end);
         // Each row's own samples, and those of the rows of chroma around it, are there.
         let has = |from: usize, to: usize, first: usize, plane: &Plane| {
             from + plane.kept.min(held) >= first && to <= first + plane.rows
@@ -203,7 +204,7 @@ impl Kernels {
             firsts: [number(band) - number(luma.kept), number(band / v) - number(cb.kept)],
             lefts: [left * h, left].map(number),
             columns: [columns.start, columns.end].map(number),
-            top: number(first[0]),
+            top: number(all.start),
             rows: [rows.start, rows.end].map(number),
             chroma: *chroma,
         };

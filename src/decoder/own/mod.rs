@@ -1,8 +1,9 @@
 //! JPEG without libjpeg, equal to it to the bit: the fast lane for files that leave no doubt.
 //!
 //! It takes 8-bit sequential Huffman-coded files in gray or YCbCr of one scan whose every byte up to the end
-//! marker is as the standard has it. Anything else, and any doubt on the way, hands the file over to
-//! libjpeg-turbo, whose verdict stands: so there are no errors here but want of memory.
+//! marker is as the standard has it, and decodes all of a picture or a window, also at a smaller scale. Anything
+//! else, and any doubt on the way, hands the file over to libjpeg-turbo, whose verdict stands: so there are no
+//! errors here but want of memory.
 //!
 //! ```text
 //! header ──► stream ──► entropy ──► idct ──► colour
@@ -126,8 +127,11 @@ impl Own {
         if self.stream.bits() < mcus * layout.blocks.len() as u64 * 2 {
             return Ok(None);
         }
+        // To lay a small picture out anew takes longer than to decode all of it.
+        const SMALL: u64 = 16;
+        let whole = window == Region::whole(frame.width, frame.height);
         let of_part;
-        let layout = if scale == Scale::Full && window == Region::whole(frame.width, frame.height) {
+        let layout = if scale == Scale::Full && (whole || mcus <= SMALL) {
             layout
         } else {
             let Some(layout) = Layout::of(frame, Part::of(frame, window, scale)) else {
@@ -140,7 +144,7 @@ impl Own {
         self.coefficients.resize(layout.groups * size_of::<Group>())?;
         self.planes.resize(layout.memory)?;
         self.last.resize(layout.groups, 0);
-        Ok(self.bands(frame, layout, rows))
+        Ok(self.bands(frame, layout, window, rows))
     }
 }
 

@@ -5,14 +5,10 @@ use super::kernels::Chroma;
 use crate::decoder::{Region, Scale};
 use std::ops::Range;
 
-/// A window of a picture at a scale. Columns and rows are those of the whole picture at that scale.
+/// What a window needs of a picture at a scale.
 pub(super) struct Part {
-    /// Of the whole picture.
+    /// Columns and rows of the whole picture at that scale.
     pub(super) size: (usize, usize),
-    /// That are wanted.
-    pub(super) columns: Range<usize>,
-    /// That are wanted.
-    pub(super) rows: Range<usize>,
     /// Samples of a block's row and column, of luma and chroma: 8, 4, 2 or 1.
     pub(super) sides: [usize; 2],
     /// Luma samples a chroma sample, across and down: 1 or 2.
@@ -39,10 +35,7 @@ impl Part {
         };
         let colour = frame.components.len() == 3;
         let chroma = chroma(colour, halved, size[0], luma);
-        let wanted = |first: u32, length: u32| first as usize..(first + length) as usize;
-        let columns = wanted(window.x, window.width);
-        let rows = wanted(window.y, window.height);
-
+        let (columns, rows) = ranges(window);
         let all = (frame.width.div_ceil(8 * h as u32), frame.height.div_ceil(8 * v as u32));
         let all = (all.0 as usize, all.1 as usize);
         let across = samples(&columns, halved.0, chroma.mixes_columns());
@@ -51,8 +44,6 @@ impl Part {
         down.end = down.end.next_multiple_of(frame.together).min(all.1);
         Part {
             size: (size[0], size[1]),
-            columns,
-            rows,
             sides: [luma, side],
             halved,
             chroma,
@@ -61,6 +52,13 @@ impl Part {
             down,
         }
     }
+}
+
+/// Columns and rows of a window.
+pub(super) fn ranges(window: Region) -> (Range<usize>, Range<usize>) {
+    let Region { x, y, width, height } = window;
+    let range = |first: u32, length: u32| first as usize..(first + length) as usize;
+    (range(x, width), range(y, height))
 }
 
 /// The samples of chroma, of which there is one for `each` pixels, that pixels `wanted` are made of. They lie
