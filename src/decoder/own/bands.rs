@@ -3,6 +3,7 @@
 use super::Own;
 use super::entropy::{Codes, Cursor, Group};
 use super::header::{Component, Frame};
+use super::kernels::Band;
 use super::layout::Layout;
 use super::part::ranges;
 use crate::decoder::Region;
@@ -60,7 +61,8 @@ impl Own {
             let end = if is_last { end } else { end - luma.kept };
             let ready = wanted.start.max(first - held)..wanted.end.min(end);
             if !ready.is_empty() {
-                self.kernels.colour(layout, window, &self.planes, first, held, ready, out);
+                let band = Band { first, held };
+                self.kernels.colour(layout, window, &self.planes, band, ready, out);
             }
             for plane in layout.planes.iter().filter(|_| !is_last) {
                 let from = plane.at + plane.rows * plane.stride;

@@ -115,6 +115,14 @@ struct ColourArgs {
 const _: () = assert!(size_of::<IdctArgs>() == 72 && size_of::<Picture>() == 88);
 const _: () = assert!(size_of::<ColourArgs>() == 16);
 
+/// The rows of luma that planes hold.
+pub(super) struct Band {
+    /// The first of the band.
+    pub(super) first: usize,
+    /// Rows before it that are still there.
+    pub(super) held: usize,
+}
+
 /// The kernels of one level.
 #[derive(Clone, Copy)]
 pub(super) struct Kernels {
@@ -158,15 +166,13 @@ impl Kernels {
         doubt == 0
     }
 
-    /// Samples to rows `rows` of `window`, which is `out`, where `planes` hold the band that begins with row `band` of
-    /// luma, and `held` rows of those before.
+    /// Samples of `band`, which `planes` hold, to rows `rows` of `window`, which is `out`.
     pub(super) fn colour(
         &self,
         layout: &Layout,
         window: Region,
         planes: &[u8],
-        band: usize,
-        held: usize,
+        Band { first: band, held }: Band,
         rows: Range<usize>,
         out: &mut [u8],
     ) {
