@@ -11,6 +11,7 @@ mod gpu;
 mod job;
 mod ledger;
 mod memory;
+mod near;
 mod pool;
 pub mod program;
 mod ring;

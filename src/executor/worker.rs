@@ -39,11 +39,6 @@ enum Image<'a> {
     Encoded(&'a [u8], Frame),
 }
 
-/// Bytes of a kept image that are copied near before they are used. Kernels fetch pixels out of order and
-/// wait for each that is far; a copy in order is sooner done than that. Of larger images a step may need
-/// a part only.
-const NEAR: usize = 16 << 10;
-
 /// What a sample's bytes depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
@@ -155,13 +150,7 @@ impl Input {
         let cache = shared.cache.as_ref();
         if let Some(kept) = cache.and_then(|cache| cache.decoded(id)) {
             tally.hits.fetch_add(1, Relaxed);
-            let found = kept.pixels.bytes();
-            if found.len() > NEAR {
-                return Ok((Image::Pixels(&kept.pixels), kept.info()));
-            }
-            let (width, height) = (kept.pixels.width(), kept.pixels.height());
-            pixels.reset(width, height)?.copy_from_slice(found);
-            return Ok((Image::Pixels(pixels), kept.info()));
+            return Ok((Image::Pixels(&kept.pixels), kept.info()));
         }
         let (bytes, content): (&[u8], _) = match cache.and_then(|cache| cache.encoded(id)) {
             Some(kept) => {
