@@ -3,13 +3,14 @@
 
 mod identity;
 
-use crate::decoder::{Limits, Reason};
+use crate::decoder::{Lane, Limits, Reason};
 use crate::device::Choice;
+use crate::device::cpu::Cpu;
 use crate::device::cuda::Cuda;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::program::{OutputInfo, Program};
-use crate::executor::{Cache, Candidates, Executor, Faults, Pending, Setup, Threads};
-use crate::graph::spec::{DecodeScale, ReaderKind, Spec};
+use crate::executor::{Cache, Candidates, Decoding, Executor, Faults, Pending, Setup, Threads};
+use crate::graph::spec::{Backend, DecodeScale, ReaderKind, Spec};
 use crate::policy::{self, LastBatch, MaxBad, OnError};
 use crate::reader::sampler::{Place, Sampler, SamplerConfig};
 use crate::reader::tar::{Tar, is_packed};
@@ -193,7 +194,8 @@ impl Loader {
             most: options.max_bad.unwrap_or(spec.reader.max_bad).of(samples),
             candidates: Candidates { count: samples, ids: ids.clone() },
         };
-        let bounds = (options.limits, faults);
+        let own = Cpu::best().filter(|_| spec.decoder.backend != Backend::Turbo);
+        let bounds = (Decoding { limits: options.limits, own }, faults);
         let threads = Threads {
             count: options.threads,
             pinned: options.pin_threads,
@@ -323,6 +325,11 @@ impl Loader {
     /// Images that were decoded on the CPU since the loader was opened, by reason.
     pub fn cpu_decoded(&self) -> Vec<(Reason, u64)> {
         self.executor.cpu_decoded()
+    }
+
+    /// The same, by who decoded them.
+    pub fn cpu_decoders(&self) -> Vec<(Lane, u64)> {
+        self.executor.cpu_decoders()
     }
 
     /// What is kept in memory from epoch to epoch, and how many samples came from it; `None` where

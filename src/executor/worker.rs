@@ -5,7 +5,7 @@ use super::fill::Seat;
 use super::gpu::Source;
 use super::program::Scratch;
 use super::ring::Size;
-use super::{Shared, Tally};
+use super::{Decoding, Shared, Tally};
 use crate::decoder::{Decoder, Frame, Info, Pixels, Reason, Route, route};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Content;
@@ -180,11 +180,17 @@ impl Input {
                     }
                     Route::Cpu(reason) => {
                         tally.reasons[reason as usize].fetch_add(1, Relaxed);
-                        let decoder = decoder.get_or_insert_with(|| Decoder::new(shared.limits));
+                        let decoder = decoder.get_or_insert_with(|| {
+                            let Decoding { limits, own } = shared.decoding;
+                            Decoder::with(limits, own)
+                        });
                         let on_gpu = engine.is_some();
                         let whole = on_gpu || cache.is_some_and(Cache::keeps_decoded);
                         match whole.then(|| decoder.decode(bytes, pixels)) {
-                            Some(Ok(found)) => info = found,
+                            Some(Ok(found)) => {
+                                tally.lanes[decoder.lane().index()].fetch_add(1, Relaxed);
+                                info = found;
+                            }
                             Some(Err(error)) if on_gpu || error.kind() != ErrorKind::Decode => {
                                 return Err(error);
                             }
@@ -196,6 +202,7 @@ impl Input {
                                     Ok(program.narrow(scratch, scales))
                                 };
                                 let info = decoder.decode_region(bytes, window, pixels)?;
+                                tally.lanes[decoder.lane().index()].fetch_add(1, Relaxed);
                                 lap.end(&tally.stages.decode_ns);
                                 return Ok((Image::Window(pixels), info));
                             }
