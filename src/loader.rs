@@ -2,6 +2,7 @@
 //! [`Batch`]es, epoch by epoch.
 
 mod identity;
+mod source;
 
 use crate::decoder::{Lane, Limits, Reason};
 use crate::device::Choice;
@@ -10,11 +11,10 @@ use crate::device::cuda::Cuda;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::program::{OutputInfo, Program};
 use crate::executor::{Cache, Candidates, Decoding, Executor, Faults, Pending, Setup, Threads};
-use crate::graph::spec::{Backend, DecodeScale, ReaderKind, Spec};
+use crate::graph::spec::{Backend, DecodeScale, Spec};
 use crate::policy::{self, LastBatch, MaxBad, OnError};
+use crate::reader::Reader;
 use crate::reader::sampler::{Place, Sampler, SamplerConfig};
-use crate::reader::tar::{Tar, is_packed};
-use crate::reader::{Reader, cifar10::Cifar10, file_list::FileList, folders::Folders};
 use crate::stats::BadSamples;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,7 @@ use std::sync::Arc;
 pub use crate::device::cuda::ForeignStream;
 pub use crate::executor::{Batch, CacheStats, DeviceTensor, GpuStats};
 pub use identity::Identity;
+pub use source::{kind_in, open_reader};
 
 /// How to run a pipeline; none of it changes a sample's bytes, except `seed`.
 #[derive(Debug, Clone)]
@@ -407,37 +408,6 @@ impl Loader {
     pub fn stats(&self) -> crate::stats::Stats {
         self.executor.stats()
     }
-}
-
-/// What `kind` comes to in the data directory `data`: tar shards serve a pipeline that names a label
-/// list where there is no such list but those.
-pub fn kind_in(kind: &ReaderKind, data: &Path) -> ReaderKind {
-    match kind {
-        ReaderKind::File { file_list }
-            if data.join(file_list).symlink_metadata().is_err() && is_packed(data) =>
-        {
-            ReaderKind::Tar
-        }
-        kind => kind.clone(),
-    }
-}
-
-/// The reader that a pipeline names, over a data directory, or [`kind_in`] it; it refuses images of
-/// more than `max_bytes`.
-pub fn open_reader(
-    kind: &ReaderKind,
-    data: &Path,
-    follow_links: bool,
-    max_bytes: u64,
-) -> Result<Arc<dyn Reader>> {
-    Ok(match &kind_in(kind, data) {
-        ReaderKind::File { file_list } => {
-            Arc::new(FileList::open(data, file_list, follow_links)?.with_limit(max_bytes))
-        }
-        ReaderKind::Folders => Arc::new(Folders::open(data, follow_links)?.with_limit(max_bytes)),
-        ReaderKind::Tar => Arc::new(Tar::open(data, follow_links)?.with_limit(max_bytes)),
-        ReaderKind::Cifar10 { train } => Arc::new(Cifar10::open(data, *train)?),
-    })
 }
 
 /// The batches of one epoch. An error ends it; the loader can go on with another.
