@@ -2,7 +2,7 @@
 
 use super::image_decode::{crc32, pick};
 use super::refusal;
-use forebay::decoder::{Decoder, Info, Limits, Pixels, Wanted};
+use forebay::decoder::{Decoder, Info, Lane, Limits, Pixels, Wanted};
 use forebay::device::cpu::Cpu;
 use std::cell::RefCell;
 
@@ -25,11 +25,10 @@ pub fn run(bytes: &[u8]) -> String {
 
 fn compare(bytes: &[u8], wanted: impl Fn(u32, u32, bool) -> Wanted) -> String {
     DECODERS.with_borrow_mut(|[own, turbo]| {
-        let before = own.0.taken();
         let got = decode(own, bytes, &wanted);
         let same = got == decode(turbo, bytes, &wanted);
         assert!(same, "libjpeg-turbo gives another picture or word");
-        let way = if own.0.taken() > before { "own" } else { "libjpeg-turbo" };
+        let way = if own.0.lane() == Lane::Own { "own" } else { "libjpeg-turbo" };
         match got {
             Ok((info, _)) => format!("{way} {:?}", info.warnings),
             Err(error) => error,

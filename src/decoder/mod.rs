@@ -11,6 +11,7 @@ mod container;
 mod exif;
 mod formats;
 mod jpeg_header;
+mod lane;
 mod limits;
 pub mod nvjpeg;
 mod orient;
@@ -21,6 +22,7 @@ mod sniff;
 mod structure;
 mod turbo;
 
+pub use lane::Lane;
 pub use limits::Limits;
 pub use orient::Orientation;
 pub use region::{Region, Scale, Wanted};
@@ -165,8 +167,8 @@ pub struct Decoder {
     limits: Limits,
     /// The fast lane; `None` where every JPEG goes to libjpeg-turbo.
     own: Option<Own>,
-    /// JPEGs that took it.
-    taken: u64,
+    /// Who decoded the last image.
+    lane: Lane,
     /// Made for the first JPEG that needs it.
     turbo: Option<Turbo>,
     /// A picture before it is turned upright.
@@ -185,12 +187,12 @@ impl Decoder {
     /// libjpeg-turbo. The pixels are the same.
     pub fn with(limits: Limits, level: Option<Cpu>) -> Self {
         let (stored, raw) = (Pixels::new(), Vec::new());
-        Decoder { limits, own: level.map(Own::new), taken: 0, turbo: None, stored, raw }
+        Decoder { limits, own: level.map(Own::new), lane: Lane::Other, turbo: None, stored, raw }
     }
 
-    /// How many JPEGs did not need libjpeg-turbo.
-    pub fn taken(&self) -> u64 {
-        self.taken
+    /// Who decoded the last image that was decoded, and why.
+    pub fn lane(&self) -> Lane {
+        self.lane
     }
 
     /// Decodes `bytes`, whose format is found from their content, with EXIF orientation applied.
@@ -238,12 +240,16 @@ impl Decoder {
                         let wanted = wanted(width, height, scales)?;
                         wanted.check(width, height, scales);
                         if self.take(&prepared, bytes, wanted, out)?.is_some() {
-                            self.taken += 1;
+                            self.lane = Lane::Own;
                             return Ok(Info { format: "jpeg", warnings: Vec::new() });
                         }
+                        self.lane = Lane::Doubt;
                         Ok(wanted)
                     }
-                    None => Err(wanted),
+                    None => {
+                        self.lane = if self.own.is_some() { Lane::Rare } else { Lane::Asked };
+                        Err(wanted)
+                    }
                 };
                 let turn = jpeg_header::orientation(bytes);
                 let turbo = match &mut self.turbo {
@@ -269,6 +275,7 @@ impl Decoder {
                 Ok(Info { format: "jpeg", warnings })
             }
             Kind::Other(format) => {
+                self.lane = Lane::Other;
                 let turn = formats::decode(bytes, format, &self.limits, &mut self.raw, out)?;
                 let (width, height) = turn.upright_size(out.width(), out.height());
                 let wanted = wanted(width, height, false)?;

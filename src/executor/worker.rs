@@ -5,7 +5,7 @@ use super::fill::Seat;
 use super::gpu::Source;
 use super::program::Scratch;
 use super::ring::Size;
-use super::{Shared, Tally};
+use super::{Decoding, Shared, Tally};
 use crate::decoder::{Decoder, Frame, Info, Pixels, Reason, Route, route};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Content;
@@ -38,11 +38,6 @@ enum Image<'a> {
     /// A file for nvJPEG.
     Encoded(&'a [u8], Frame),
 }
-
-/// Bytes of a kept image that are copied near before they are used. Kernels fetch pixels out of order and
-/// wait for each that is far; a copy in order is sooner done than that. Of larger images a step may need
-/// a part only.
-const NEAR: usize = 16 << 10;
 
 /// What a sample's bytes depend on.
 #[derive(Debug, Clone, Copy)]
@@ -155,13 +150,7 @@ impl Input {
         let cache = shared.cache.as_ref();
         if let Some(kept) = cache.and_then(|cache| cache.decoded(id)) {
             tally.hits.fetch_add(1, Relaxed);
-            let found = kept.pixels.bytes();
-            if found.len() > NEAR {
-                return Ok((Image::Pixels(&kept.pixels), kept.info()));
-            }
-            let (width, height) = (kept.pixels.width(), kept.pixels.height());
-            pixels.reset(width, height)?.copy_from_slice(found);
-            return Ok((Image::Pixels(pixels), kept.info()));
+            return Ok((Image::Pixels(&kept.pixels), kept.info()));
         }
         let (bytes, content): (&[u8], _) = match cache.and_then(|cache| cache.encoded(id)) {
             Some(kept) => {
@@ -191,11 +180,17 @@ impl Input {
                     }
                     Route::Cpu(reason) => {
                         tally.reasons[reason as usize].fetch_add(1, Relaxed);
-                        let decoder = decoder.get_or_insert_with(|| Decoder::new(shared.limits));
+                        let decoder = decoder.get_or_insert_with(|| {
+                            let Decoding { limits, own } = shared.decoding;
+                            Decoder::with(limits, own)
+                        });
                         let on_gpu = engine.is_some();
                         let whole = on_gpu || cache.is_some_and(Cache::keeps_decoded);
                         match whole.then(|| decoder.decode(bytes, pixels)) {
-                            Some(Ok(found)) => info = found,
+                            Some(Ok(found)) => {
+                                tally.lanes[decoder.lane().index()].fetch_add(1, Relaxed);
+                                info = found;
+                            }
                             Some(Err(error)) if on_gpu || error.kind() != ErrorKind::Decode => {
                                 return Err(error);
                             }
@@ -207,6 +202,7 @@ impl Input {
                                     Ok(program.narrow(scratch, scales))
                                 };
                                 let info = decoder.decode_region(bytes, window, pixels)?;
+                                tally.lanes[decoder.lane().index()].fetch_add(1, Relaxed);
                                 lap.end(&tally.stages.decode_ns);
                                 return Ok((Image::Window(pixels), info));
                             }
