@@ -76,7 +76,7 @@ test-soak: setup ## 200 epochs over 2,000 files of which 5% are damaged: memory 
 test-odd: setup ## odd images and label lists of the data folder, file by file: verdict, time, peak memory
 	@cargo test $(CARGO_FLAGS) --test odd -- --nocapture
 
-test-jpeg: setup ## our JPEG decoder beside libjpeg-turbo: 20,000 random pictures, 200,000 mutated files, JPEGS=folder
+test-jpeg: setup ## our JPEG decoder beside libjpeg-turbo: 20,000 random pictures and parts, 200,000 mutated files, JPEGS=folder
 	@FOREBAY_JPEGS="$(JPEGS)" cargo test $(CARGO_FLAGS) --test decoder -- own:: gpu:: --include-ignored --nocapture
 
 test-sanitize: setup ## kernels over random plans and decoder over damaged files, under ASan and UBSan

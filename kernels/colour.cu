@@ -13,7 +13,7 @@ static_assert(sizeof(ColourArgs) == 16 && FB_OFFSET(ColourArgs, tiles) == 12, ""
 struct AllRows {
   template <class S> FB_MEMBER void run(const Picture& p) const {
     for (i32 y = p.begin; y < p.end; ++y)
-      for (i32 i = 0; 2 * i < p.width; i += S::pairs) S::strip(p, y, i);
+      for (i32 i = p.left / 2; 2 * i < p.right; i += S::pairs) S::strip(p, y, i);
   }
 };
 
@@ -21,9 +21,10 @@ struct AllRows {
 struct SomePairs {
   u32 first, step;
   template <class S> FB_MEMBER void run(const Picture& p) const {
-    u32 row = (u32)(p.width + 1) / 2, total = row * (u32)(p.end - p.begin);
+    u32 left = (u32)p.left / 2, row = (u32)(p.right + 1) / 2 - left;
+    u32 total = row * (u32)(p.end - p.begin);
     for (u32 at = first; at < total; at += step)
-      S::strip(p, p.begin + (i32)(at / row), (i32)(at % row));
+      S::strip(p, p.begin + (i32)(at / row), (i32)(left + at % row));
   }
 };
 

@@ -15,10 +15,12 @@ struct Run {
   i32 stride;               // from a row of samples to the next, in bytes
   u32 paired;               // not 0: blocks 2k and 2k + 1 of a group lie beside each other
   u32 lanes;                // blocks of the last group, whose others do not count
+  u32 side;                 // samples of a block's row and column: 8, 4, 2 or 1
   u32 image;                // whose status word tells of doubt
+  u32 unused;
 };
-static_assert(sizeof(Run) == 64 && FB_OFFSET(Run, places) == 24, "");
-static_assert(FB_OFFSET(Run, first) == 40 && FB_OFFSET(Run, image) == 60, "");
+static_assert(sizeof(Run) == 72 && FB_OFFSET(Run, places) == 24, "");
+static_assert(FB_OFFSET(Run, first) == 40 && FB_OFFSET(Run, image) == 64, "");
 
 struct IdctArgs {
   const Run* runs;
@@ -47,7 +49,7 @@ FB_FN void idct_range(const IdctArgs& args, u32 begin, u32 end) {
     Run run = args.runs[k];
     for (u32 group = 0; group < run.groups; ++group)
       for (u32 lane = 0; lane < lanes_of(run, group); lane += Wide::lanes)
-        if (!reconstruct<Wide>(blocks_of(run, group, lane), run.last[group]))
+        if (!reconstruct<Wide>(blocks_of(run, group, lane), run.side, run.last[group]))
           args.status[run.image] = 1;
   }
 }
@@ -59,7 +61,7 @@ FB_FN void idct_thread(const IdctArgs& args, u32 block, u32 thread, u32 threads)
   u32 group = at / GROUP - run.first;
   if (lane >= lanes_of(run, group)) return;
   u32 image = run.image;
-  if (!reconstruct<One>(blocks_of(run, group, lane), run.last[group])) args.status[image] = 1;
+  if (!reconstruct<One>(blocks_of(run, group, lane), run.side, run.last[group])) args.status[image] = 1;
 }
 
 }  // namespace FB_LEVEL

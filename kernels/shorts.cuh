@@ -24,14 +24,15 @@ FB_FN i32 clamp_u8(i32 v) { return v < 0 ? 0 : v > 255 ? 255 : v; }
 FB_FN i32 mul_high(i32 a, i32 k) { return (a * k) >> 16; }
 // (a * ka + b * kb) / 65536, rounded; the factors have 16 bits.
 FB_FN i32 weigh(i32 a, i32 ka, i32 b, i32 kb) { return (a * ka + b * kb + 32768) >> 16; }
-// The first `n` pixels of even and odd ones in turn, clamped.
-FB_FN void store_rgb(u8* to, const i32 even[3], const i32 odd[3], i32 n) {
-  for (i32 c = 0; c < 3; ++c) to[c] = (u8)clamp_u8(even[c]);
+// The first `n` pixels, less the first `skip`, of even and odd ones in turn, clamped; `to` is the first's place.
+FB_FN void store_rgb(u8* to, const i32 even[3], const i32 odd[3], i32 skip, i32 n) {
+  for (i32 c = 0; c < 3 && skip == 0; ++c) to[c] = (u8)clamp_u8(even[c]);
   for (i32 c = 0; c < 3 && n > 1; ++c) to[3 + c] = (u8)clamp_u8(odd[c]);
 }
-// Eight samples of each lane's block, clamped: `offset` bytes on from the block's place.
-FB_FN void store_samples(u8* planes, const i32* places, i32 offset, bool, const i32 v[8]) {
-  for (i32 k = 0; k < 8; ++k) planes[places[0] + offset + k] = (u8)clamp_u8(v[k]);
+// N samples of each lane's block, clamped: `offset` bytes on from the block's place.
+template <i32 N>
+FB_FN void store_samples(u8* planes, const i32* places, i32 offset, bool, const i32 v[N]) {
+  for (i32 k = 0; k < N; ++k) planes[places[0] + offset + k] = (u8)clamp_u8(v[k]);
 }
 
 #ifndef __CUDACC__
@@ -169,7 +170,7 @@ FB_FN void store_thirds(u8* to, ShortReg a, ShortReg b, ShortReg c) {
   memcpy(to + 2 * sizeof a, &c, sizeof c);
 }
 
-FB_FN void store_rgb(u8* to, const Wide::s even[3], const Wide::s odd[3], i32 n) {
+FB_FN void store_rgb(u8* to, const Wide::s even[3], const Wide::s odd[3], i32 skip, i32 n) {
   ShortReg channel[3], third[3];
   for (i32 c = 0; c < 3; ++c)
     channel[c] = FB_SHORT(packus_epi16)((ShortReg)even[c], (ShortReg)odd[c]);
@@ -186,12 +187,13 @@ FB_FN void store_rgb(u8* to, const Wide::s even[3], const Wide::s odd[3], i32 n)
 #else
   ShortReg a = third[0], b = third[1], c = third[2];
 #endif
-  if (n >= 2 * FB_PAIRS) {
+  if (n >= 2 * FB_PAIRS && skip == 0) {
     store_thirds(to, a, b, c);
   } else {
     u8 part[6 * FB_PAIRS];
     store_thirds(part, a, b, c);
-    memcpy(to, part, (u64)n * 3);
+    n = n < 2 * FB_PAIRS ? n : 2 * FB_PAIRS;
+    memcpy(to + 3 * skip, part + 3 * skip, (u64)(n - skip) * 3);
   }
 }
 
@@ -205,41 +207,86 @@ template <i32 L> FB_FN __m128i part(__m512i v) {
 }
 #endif
 
-// Eight samples each of two blocks, which lie beside each other where `paired` holds.
-FB_FN void store_two(u8* planes, const i32* places, i32 offset, bool paired, __m128i two) {
+// Four and four samples of each four blocks, which lie beside each other two by two where `paired` holds.
+// `first` has those of blocks 0 and 1.
+FB_FN void store_four(u8* planes, const i32* places, i32 offset, bool paired, __m128i first,
+                      __m128i second) {
   if (paired) {
-    _mm_storeu_si128((__m128i*)(planes + places[0] + offset), two);
+    _mm_storeu_si128((__m128i*)(planes + places[0] + offset), first);
+    _mm_storeu_si128((__m128i*)(planes + places[2] + offset), second);
   } else {
-    _mm_storel_epi64((__m128i*)(planes + places[0] + offset), two);
-    _mm_storel_epi64((__m128i*)(planes + places[1] + offset), _mm_unpackhi_epi64(two, two));
+    _mm_storel_epi64((__m128i*)(planes + places[0] + offset), first);
+    _mm_storel_epi64((__m128i*)(planes + places[1] + offset), _mm_unpackhi_epi64(first, first));
+    _mm_storel_epi64((__m128i*)(planes + places[2] + offset), second);
+    _mm_storel_epi64((__m128i*)(planes + places[3] + offset), _mm_unpackhi_epi64(second, second));
   }
 }
-template <i32 L>
-FB_FN void store_four(u8* planes, const i32* places, i32 offset, bool paired, LongReg first,
-                      LongReg second) {
-  store_two(planes, places + 4 * L, offset, paired, part<L>(first));
-  store_two(planes, places + 4 * L + 2, offset, paired, part<L>(second));
-}
-FB_FN void store_samples(u8* planes, const i32* places, i32 offset, bool paired,
-                         const Wide::i v[8]) {
-  LongReg half[2];
-  for (i32 h = 0; h < 2; ++h) {
-    const Wide::i* w = v + 4 * h;
-    LongReg a = FB_LONG(packs_epi32)((LongReg)w[0], (LongReg)w[1]);
-    LongReg b = FB_LONG(packs_epi32)((LongReg)w[2], (LongReg)w[3]);
-    half[h] = FB_LONG(shuffle_epi8)(FB_LONG(packus_epi16)(a, b), TURN.get<LongReg>());
+// Four samples of each four blocks.
+FB_FN void store_four(u8* planes, const i32* places, i32 offset, bool paired, __m128i four) {
+  if (paired) {
+    _mm_storel_epi64((__m128i*)(planes + places[0] + offset), four);
+    _mm_storel_epi64((__m128i*)(planes + places[2] + offset), _mm_unpackhi_epi64(four, four));
+  } else {
+    u32 parts[4];
+    memcpy(parts, &four, sizeof parts);
+    for (i32 k = 0; k < 4; ++k) memcpy(planes + places[k] + offset, parts + k, sizeof *parts);
   }
-  // In each 16 bytes: blocks 0 and 1 of four, then 2 and 3.
-  LongReg first = FB_UNPACK(lo, half[0], half[1]);
-  LongReg second = FB_UNPACK(hi, half[0], half[1]);
-  store_four<0>(planes, places, offset, paired, first, second);
+}
+// Calls `store` for each four blocks' 16 bytes of registers.
+template <class Store> FB_FN void by_fours(const Store& store) {
+  store.template run<0>();
 #if FB_LANES >= 8
-  store_four<1>(planes, places, offset, paired, first, second);
+  store.template run<1>();
 #endif
 #if FB_LANES == 16
-  store_four<2>(planes, places, offset, paired, first, second);
-  store_four<3>(planes, places, offset, paired, first, second);
+  store.template run<2>();
+  store.template run<3>();
 #endif
+}
+struct StoreEight {
+  u8* planes;
+  const i32* places;
+  i32 offset;
+  bool paired;
+  LongReg first, second;
+  template <i32 L> FB_MEMBER void run() const {
+    store_four(planes, places + 4 * L, offset, paired, part<L>(first), part<L>(second));
+  }
+};
+struct StoreFour {
+  u8* planes;
+  const i32* places;
+  i32 offset;
+  bool paired;
+  LongReg samples;
+  template <i32 L> FB_MEMBER void run() const {
+    store_four(planes, places + 4 * L, offset, paired, part<L>(samples));
+  }
+};
+// Four samples of each block, a block after another.
+FB_FN LongReg samples_of(const Wide::i v[4]) {
+  LongReg a = FB_LONG(packs_epi32)((LongReg)v[0], (LongReg)v[1]);
+  LongReg b = FB_LONG(packs_epi32)((LongReg)v[2], (LongReg)v[3]);
+  return FB_LONG(shuffle_epi8)(FB_LONG(packus_epi16)(a, b), TURN.get<LongReg>());
+}
+template <i32 N>
+FB_FN void store_samples(u8* planes, const i32* places, i32 offset, bool paired,
+                         const Wide::i v[N]) {
+  if constexpr (N == 8) {
+    LongReg a = samples_of(v), b = samples_of(v + 4);
+    by_fours(StoreEight{planes, places, offset, paired, FB_UNPACK(lo, a, b), FB_UNPACK(hi, a, b)});
+  } else {
+    Wide::i w[4];
+    for (i32 k = 0; k < 4; ++k) w[k] = v[k < N ? k : 0];
+    LongReg samples = samples_of(w);
+    if constexpr (N == 4) {
+      by_fours(StoreFour{planes, places, offset, paired, samples});
+    } else {
+      u8 bytes[4 * FB_LANES];
+      memcpy(bytes, &samples, sizeof bytes);
+      for (i32 k = 0; k < FB_LANES; ++k) memcpy(planes + places[k] + offset, bytes + 4 * k, N);
+    }
+  }
 }
 
 #else
@@ -253,14 +300,15 @@ FB_FN Wide::s weigh(Wide::s a, i32 ka, Wide::s b, i32 kb) {
   longs sum = __builtin_convertvector(a, longs) * ka + __builtin_convertvector(b, longs) * kb;
   return __builtin_convertvector((sum + 32768) >> 16, Wide::s);
 }
-FB_FN void store_rgb(u8* to, const Wide::s even[3], const Wide::s odd[3], i32 n) {
-  for (i32 p = 0; p < 2 * FB_PAIRS && p < n; ++p)
+FB_FN void store_rgb(u8* to, const Wide::s even[3], const Wide::s odd[3], i32 skip, i32 n) {
+  for (i32 p = skip; p < 2 * FB_PAIRS && p < n; ++p)
     for (i32 c = 0; c < 3; ++c)
       to[3 * p + c] = (u8)clamp_u8(p % 2 == 0 ? even[c][p / 2] : odd[c][p / 2]);
 }
-FB_FN void store_samples(u8* planes, const i32* places, i32 offset, bool, const Wide::i v[8]) {
+template <i32 N>
+FB_FN void store_samples(u8* planes, const i32* places, i32 offset, bool, const Wide::i v[N]) {
   for (i32 k = 0; k < FB_LANES; ++k)
-    for (i32 x = 0; x < 8; ++x) planes[places[k] + offset + x] = (u8)clamp_u8(v[x][k]);
+    for (i32 x = 0; x < N; ++x) planes[places[k] + offset + x] = (u8)clamp_u8(v[x][k]);
 }
 
 #endif

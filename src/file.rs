@@ -54,40 +54,36 @@ pub(crate) fn read_all(file: impl AsFd, path: &Path, limit: u64, buf: &mut Vec<u
     if buf.try_reserve(size + 1).is_err() {
         return refused(ErrorKind::Resources, format!("out of memory for its {size} bytes"));
     }
-    fill(buf, size, |buf| rustix::io::read(&file, rustix::buffer::spare_capacity(buf)))
-        .map_err(|e| Error::io("read", path, e.into()))?;
+    // By its place, since others may be reading through the same file.
+    let pread = |buf: &mut Vec<u8>| {
+        let at = buf.len() as u64;
+        rustix::io::pread(&file, rustix::buffer::spare_capacity(buf), at)
+    };
+    fill(buf, size, pread).map_err(|e| Error::io("read", path, e.into()))?;
     if buf.len() != size {
         return refused(ErrorKind::Io, "its size changed while it was read".into());
     }
     Ok(())
 }
 
-/// The same where a read that stops within a page has come to the end: of regular files on
-/// [`ends_short`]. Most small files take one call.
+/// The same in one call, where a read that stops within a page has come to the end: of regular files on
+/// [`ends_short`]. False: it takes more than that, or something is wrong.
 ///
 /// Nothing says that `file` is a regular one but that it can be read at a place, which FIFOs, sockets and
-/// terminals cannot. A device, which only the machine's owner can make, is refused once it fills `buf`.
-pub(crate) fn read_short(
-    file: impl AsFd,
-    path: &Path,
-    limit: u64,
-    buf: &mut Vec<u8>,
-) -> Result<()> {
+/// terminals cannot. A device, which only the machine's owner can make, does not end.
+pub(crate) fn read_at_once(file: impl AsFd, limit: u64, buf: &mut Vec<u8>) -> bool {
     /// Room for a small file, before `buf` has seen a larger one.
     const ROOM: usize = 16 << 10;
     /// What is read goes page by page: an error behind the first, and the most that one call gives, end
     /// at a page's edge. What ends there is read in the way that tells them.
     const PAGE: usize = 4096;
     buf.clear();
-    if buf.try_reserve(ROOM).is_ok() {
-        let room = buf.capacity();
-        let got = rustix::io::pread(&file, rustix::buffer::spare_capacity(buf), 0);
-        if got.is_ok_and(|got| got % PAGE != 0 && got < room && got as u64 <= limit) {
-            return Ok(());
-        }
+    if buf.try_reserve(ROOM).is_err() {
+        return false;
     }
-    // A larger file, after which `buf` has room for its like; or what is wrong is found out here.
-    read_all(file, path, limit, buf)
+    let room = buf.capacity();
+    let got = rustix::io::pread(&file, rustix::buffer::spare_capacity(buf), 0);
+    got.is_ok_and(|got| got % PAGE != 0 && got < room && got as u64 <= limit)
 }
 
 /// Whether `dir` lies on a file system of this machine's own disks or memory, where a read of a regular
@@ -265,17 +261,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let mut buf = Vec::new();
+        let read_short =
+            |file: File, limit, buf: &mut Vec<u8>| match read_at_once(&file, limit, buf) {
+                true => Ok(()),
+                false => read_all(&file, Path::new("zero"), limit, buf),
+            };
         for size in [0, 1, 16_383, 16_384, 16_385, 50_000, 49_999, 100_000, 100_001, 3] {
             let bytes: Vec<u8> = (0..size).map(|k| (k * 7 / 3) as u8).collect();
             fs::write(&path, &bytes).unwrap();
-            let mut read = |limit| read_short(open(&path).unwrap(), &path, limit, &mut buf);
+            let mut read = |limit| read_short(open(&path).unwrap(), limit, &mut buf);
             assert_eq!(read((size as u64).saturating_sub(1)).is_ok(), size == 0);
             read(size as u64).unwrap();
             assert_eq!(buf, bytes);
-            read_short(open(&path).unwrap(), &path, 1 << 20, &mut Vec::new()).unwrap();
+            read_short(open(&path).unwrap(), 1 << 20, &mut Vec::new()).unwrap();
         }
         let device = File::open("/dev/zero").unwrap();
-        let refused = read_short(&device, Path::new("zero"), 1 << 20, &mut buf).unwrap_err();
+        let refused = read_short(device, 1 << 20, &mut buf).unwrap_err();
         assert_eq!(refused.to_string(), "zero: is a device, not a regular file");
         assert!(
             ends_short(File::open("/dev/shm").unwrap())

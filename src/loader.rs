@@ -2,18 +2,19 @@
 //! [`Batch`]es, epoch by epoch.
 
 mod identity;
+mod source;
 
-use crate::decoder::{Limits, Reason};
+use crate::decoder::{Lane, Limits, Reason};
 use crate::device::Choice;
+use crate::device::cpu::Cpu;
 use crate::device::cuda::Cuda;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::program::{OutputInfo, Program};
-use crate::executor::{Cache, Candidates, Executor, Faults, Pending, Setup, Threads};
-use crate::graph::spec::{DecodeScale, ReaderKind, Spec};
+use crate::executor::{Cache, Candidates, Decoding, Executor, Faults, Pending, Setup, Threads};
+use crate::graph::spec::{Backend, DecodeScale, Spec};
 use crate::policy::{self, LastBatch, MaxBad, OnError};
+use crate::reader::Reader;
 use crate::reader::sampler::{Place, Sampler, SamplerConfig};
-use crate::reader::tar::{Tar, is_packed};
-use crate::reader::{Reader, cifar10::Cifar10, file_list::FileList, folders::Folders};
 use crate::stats::BadSamples;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use std::sync::Arc;
 pub use crate::device::cuda::ForeignStream;
 pub use crate::executor::{Batch, CacheStats, DeviceTensor, GpuStats};
 pub use identity::Identity;
+pub use source::{kind_in, open_reader};
 
 /// How to run a pipeline; none of it changes a sample's bytes, except `seed`.
 #[derive(Debug, Clone)]
@@ -193,7 +195,8 @@ impl Loader {
             most: options.max_bad.unwrap_or(spec.reader.max_bad).of(samples),
             candidates: Candidates { count: samples, ids: ids.clone() },
         };
-        let bounds = (options.limits, faults);
+        let own = Cpu::best().filter(|_| spec.decoder.backend != Backend::Turbo);
+        let bounds = (Decoding { limits: options.limits, own }, faults);
         let threads = Threads {
             count: options.threads,
             pinned: options.pin_threads,
@@ -325,6 +328,11 @@ impl Loader {
         self.executor.cpu_decoded()
     }
 
+    /// The same, by who decoded them.
+    pub fn cpu_decoders(&self) -> Vec<(Lane, u64)> {
+        self.executor.cpu_decoders()
+    }
+
     /// What is kept in memory from epoch to epoch, and how many samples came from it; `None` where
     /// nothing is kept.
     pub fn cache_stats(&self) -> Option<CacheStats> {
@@ -400,37 +408,6 @@ impl Loader {
     pub fn stats(&self) -> crate::stats::Stats {
         self.executor.stats()
     }
-}
-
-/// What `kind` comes to in the data directory `data`: tar shards serve a pipeline that names a label
-/// list where there is no such list but those.
-pub fn kind_in(kind: &ReaderKind, data: &Path) -> ReaderKind {
-    match kind {
-        ReaderKind::File { file_list }
-            if data.join(file_list).symlink_metadata().is_err() && is_packed(data) =>
-        {
-            ReaderKind::Tar
-        }
-        kind => kind.clone(),
-    }
-}
-
-/// The reader that a pipeline names, over a data directory, or [`kind_in`] it; it refuses images of
-/// more than `max_bytes`.
-pub fn open_reader(
-    kind: &ReaderKind,
-    data: &Path,
-    follow_links: bool,
-    max_bytes: u64,
-) -> Result<Arc<dyn Reader>> {
-    Ok(match &kind_in(kind, data) {
-        ReaderKind::File { file_list } => {
-            Arc::new(FileList::open(data, file_list, follow_links)?.with_limit(max_bytes))
-        }
-        ReaderKind::Folders => Arc::new(Folders::open(data, follow_links)?.with_limit(max_bytes)),
-        ReaderKind::Tar => Arc::new(Tar::open(data, follow_links)?.with_limit(max_bytes)),
-        ReaderKind::Cifar10 { train } => Arc::new(Cifar10::open(data, *train)?),
-    })
 }
 
 /// The batches of one epoch. An error ends it; the loader can go on with another.

@@ -239,6 +239,33 @@ fn bench_tells_what_came_from_the_cache() {
 }
 
 #[test]
+fn bench_tells_who_decoded() {
+    let (data, _) = jpegs(6);
+    let png = image::RgbImage::new(SIZE.0 as u32, SIZE.1 as u32);
+    png.save_with_format(data.path().join("image 2.jpg"), image::ImageFormat::Png).unwrap();
+    // A comment between the data and the end: not what the standard has there.
+    let path = data.path().join("image 4.jpg");
+    let whole = fs::read(&path).unwrap();
+    let (scan, end) = whole.split_at(whole.len() - 2);
+    fs::write(&path, [scan, &[0xFF, 0xFE, 0, 2], end].concat()).unwrap();
+    let file = data.path().join("turbo.toml");
+    fs::write(&file, "[decoder]\nbackend = \"turbo\"").unwrap();
+    let args = ["bench", "--data", data.path().to_str().unwrap(), "--epochs", "1"];
+    let run = |pipeline: &str| {
+        let args = [&args[..], &["--pipeline", pipeline]].concat();
+        let json: serde_json::Value =
+            serde_json::from_str(&done(&[&args[..], &["--json"]].concat())).unwrap();
+        (json["digest"].clone(), json["decoded"]["cpu_by"].clone(), done(&args))
+    };
+    let own = run("decode-only");
+    assert_eq!(own.1, serde_json::json!({ "own": 4, "turbo-doubt": 1, "image": 1 }));
+    assert!(own.2.contains("forebay                4  baseline JPEGs"), "{}", own.2);
+    let turbo = run(file.to_str().unwrap());
+    assert_eq!(turbo.1, serde_json::json!({ "turbo-asked": 5, "image": 1 }));
+    assert_eq!(own.0, turbo.0);
+}
+
+#[test]
 fn check_finds_every_fault() {
     let (data, _) = jpegs(6);
     let path = |name: &str| data.path().join(name);

@@ -248,7 +248,7 @@ const SANITIZE: [&str; 4] =
 fn sanitize_jpeg() {
     let dir = tempfile::tempdir().unwrap();
     let kernels = [Kernel::Entropy, Kernel::Idct, Kernel::Colour];
-    let cases = [jpeg::files(false, 0), jpeg::idct(5), jpeg::colour(38, 5, 2)];
+    let cases = [jpeg::files(false, 0), jpeg::idct(8, 5), jpeg::colour(38, 9, 5, 2)];
     let damaged = (0..20).map(|seed| jpeg::files(true, seed));
     let cases: Vec<_> = cases.into_iter().chain(damaged).collect();
     let path = dir.path().join("launches");

@@ -113,6 +113,7 @@ const UNSAFE: &[&str] = &[
     "executor/gpu/slot.rs",
     "executor/gpu/submit.rs",
     "executor/gpu/tables.rs",
+    "executor/near.rs",
     "executor/program.rs",
     "reader/map.rs",
     "train/batch.rs",

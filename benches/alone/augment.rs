@@ -1,13 +1,24 @@
-//! A pipeline's steps over decoded images that lie in memory, into the same place again and again.
+//! A pipeline's steps over decoded images that lie in memory, into the same places again and again.
 
 use super::{Options, SHOWN, names, time};
 use anyhow::{Context, Result};
 use forebay::decoder::{Decoder, Limits, Pixels};
 use forebay::executor::program::{Program, Scratch};
 use forebay::graph::file;
+use forebay::tensor::Buffer;
 use std::ffi::OsStr;
 use std::io::Write;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
+
+/// What a thread keeps.
+#[derive(Default)]
+struct State {
+    scratch: Scratch,
+    out: Buffer,
+    /// The next image's.
+    place: usize,
+}
 
 pub(super) fn run(options: &Options) -> Result<()> {
     let spec = file::load(options.pipeline.as_deref().context("--pipeline?")?)?;
@@ -25,24 +36,31 @@ pub(super) fn run(options: &Options) -> Result<()> {
         decoder.decode(&bytes, &mut pixels).with_context(|| path.display().to_string())?;
         images.push(pixels);
     }
-    let augment =
-        |(scratch, out): &mut (Scratch, Vec<f32>), epoch: usize, image: usize| -> Result<()> {
-            let pixels = &images[image];
-            let (width, height) = (pixels.width(), pixels.height());
-            program.resolve(scratch, spec.seed, epoch as u32, image as u64, width, height)?;
-            let (height, width) = program.output_size(scratch, 0);
-            out.resize(3 * height as usize * width as usize, 0.0);
-            program.run(scratch, pixels, &mut [bytemuck::cast_slice_mut(out)])?;
-            Ok(())
-        };
-    let state = || -> Result<_> { Ok((Scratch::default(), Vec::new())) };
+    let places = (options.places / options.threads).max(1);
+    let augment = |state: &mut State, epoch: usize, image: usize| -> Result<Range<usize>> {
+        let State { scratch, out, place } = state;
+        let pixels = &images[image];
+        let (width, height) = (pixels.width(), pixels.height());
+        program.resolve(scratch, spec.seed, epoch as u32, image as u64, width, height)?;
+        let (height, width) = program.output_size(scratch, 0);
+        let values = 3 * height as usize * width as usize;
+        if out.len() < places * values {
+            out.resize(places * values * size_of::<f32>())?;
+        }
+        let at = *place * values * size_of::<f32>();
+        let to = at..at + values * size_of::<f32>();
+        program.run(scratch, pixels, &mut [&mut out[to.clone()]])?;
+        *place = (*place + 1) % places;
+        Ok(to)
+    };
+    let state = || -> Result<_> { Ok(State::default()) };
     if let Some(out) = &options.out {
         let (mut state, mut out) = (state()?, std::fs::File::create(out)?);
         for image in 0..images.len() {
-            augment(&mut state, 0, image)?;
-            out.write_all(bytemuck::cast_slice(&state.1))?;
+            let place = augment(&mut state, 0, image)?;
+            out.write_all(&state.out[place])?;
         }
         return Ok(());
     }
-    time(options, images.len(), state, augment)
+    time(options, images.len(), state, |state, epoch, image| augment(state, epoch, image).map(drop))
 }

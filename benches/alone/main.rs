@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! cargo bench --bench alone -- decode DATA [--epochs N] [--threads N] [--out FILE]
-//! cargo bench --bench alone -- augment DATA --pipeline FILE [--epochs N] [--threads N] [--out FILE]
+//! cargo bench --bench alone -- augment DATA --pipeline FILE [--places N] [--epochs N] [--threads N] [--out FILE]
 //! ```
 //! DATA holds labels.txt. `decode` reads and decodes its files, in an order that is shuffled once,
 //! through libjpeg-turbo alone. `augment` decodes them once and then runs the pipeline's steps over
-//! them, in memory. Prints one line of JSON: the images of all epochs, and those of a second of theirs.
+//! them, in memory; it writes to N places in turn, which all threads share out, else each thread to one. Prints one line of JSON: the images of all epochs, and those of a second of theirs.
 //! `--out` writes the bytes of the first 64 in the list's order instead, one after another.
 
 mod augment;
@@ -30,6 +30,7 @@ struct Options {
     pipeline: Option<PathBuf>,
     epochs: usize,
     threads: usize,
+    places: usize,
     out: Option<PathBuf>,
 }
 
@@ -58,12 +59,13 @@ fn run() -> Result<()> {
 fn options(mut words: impl Iterator<Item = String>) -> Result<Options> {
     let data = words.next().context("a data directory?")?.into();
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let mut options = Options { data, pipeline: None, epochs: 1, threads, out: None };
+    let mut options = Options { data, pipeline: None, epochs: 1, threads, places: 0, out: None };
     while let Some(word) = words.next() {
         let value = words.next().with_context(|| format!("{word} takes a value"))?;
         match word.as_str() {
             "--epochs" => options.epochs = value.parse().context("--epochs")?,
             "--threads" => options.threads = value.parse().context("--threads")?,
+            "--places" => options.places = value.parse().context("--places")?,
             "--pipeline" => options.pipeline = Some(value.into()),
             "--out" => options.out = Some(value.into()),
             _ => bail!("unknown option {word}"),
@@ -93,27 +95,25 @@ fn time<S>(
     state: impl Fn() -> Result<S> + Sync,
     work: impl Fn(&mut S, usize, usize) -> Result<()> + Sync,
 ) -> Result<()> {
-    let start = Instant::now();
-    for epoch in 0..options.epochs {
-        let next = AtomicUsize::new(0);
-        let thread = || -> Result<()> {
-            let mut state = state()?;
-            loop {
-                let from = next.fetch_add(CLAIM, Relaxed);
-                if from >= count {
-                    return Ok(());
-                }
-                for image in from..count.min(from + CLAIM) {
-                    work(&mut state, epoch, image)?;
-                }
-            }
-        };
-        std::thread::scope(|scope| -> Result<()> {
-            let threads: Vec<_> = (0..options.threads).map(|_| scope.spawn(thread)).collect();
-            threads.into_iter().try_for_each(|thread| thread.join().expect("it does not panic"))
-        })?;
-    }
     let images = count * options.epochs;
+    let next = AtomicUsize::new(0);
+    let thread = || -> Result<()> {
+        let mut state = state()?;
+        loop {
+            let from = next.fetch_add(CLAIM, Relaxed);
+            if from >= images {
+                return Ok(());
+            }
+            for image in from..images.min(from + CLAIM) {
+                work(&mut state, image / count, image % count)?;
+            }
+        }
+    };
+    let start = Instant::now();
+    std::thread::scope(|scope| -> Result<()> {
+        let threads: Vec<_> = (0..options.threads).map(|_| scope.spawn(thread)).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("it does not panic"))
+    })?;
     let rate = images as f64 / start.elapsed().as_secs_f64();
     println!("{{\"images\": {images}, \"images_per_s\": {rate:.1}}}");
     Ok(())

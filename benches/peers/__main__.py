@@ -141,7 +141,7 @@ def report(args, rows, told, checked, left_out):
             f"{told['threads']} threads or workers each where no number is named, {min(rounds)} to {max(rounds)} rounds, on {told['cores']} cores of {told['processor']}; load {min(loads):.1f} to "
             f"{max(loads):.1f} before the runs, that of other work in it. Rates are those between the ends of a "
             f"run of some epochs and of one of {LONG} times as many. \"Steps alone\" and \"decoding alone\" write each image to "
-            f"the same place again. {peers}. `make bench-peers`.")
+            f"the same place again where nothing else is said. {peers}. `make bench-peers`.")
     text = "\n\n".join([table(whole_rows, rows), said, *left_out]) + "\n"
     same = "\n".join(f"- {sentence}" for row in whole_rows for sentence in checked.get(row.key, []))
     own = (f"# forebay and its peers\n\n{text}\n![Images a second](chart.svg)\n\n"

@@ -25,9 +25,7 @@ def spread(values):
 
 
 def goal(ratio, wanted):
-    if wanted is None:
-        return "told only"
-    return f"{wanted:g}: {'met' if ratio >= wanted else 'not met'}"
+    return "; ".join(f"{least:g}: {'met' if ratio >= least else 'not met'}" for least in wanted) or "told only"
 
 
 def table(measured, rows):

@@ -59,15 +59,11 @@ impl State {
     /// A part of `bytes`, both of them chosen by `dice`: of a picture that can be decoded it is the same
     /// as in the whole, of any other it is no more than that part.
     fn part(&mut self, bytes: &[u8], dice: u32) {
-        let dice = |sides: u32, turn: u32| dice.rotate_left(turn * 5) % sides;
         let mut asked = None;
         let pick = |width: u32, height: u32, scales: bool| {
-            let scale = if scales { Scale::ALL[dice(4, 0) as usize] } else { Scale::Full };
-            let (width, height) = (scale.size(width), scale.size(height));
-            let (x, y) = (dice(width, 1), dice(height, 2));
-            let (columns, rows) = (1 + dice(width - x, 3), 1 + dice(height - y, 4));
-            let wanted = Wanted { region: Region { x, y, width: columns, height: rows }, scale };
-            asked = Some((wanted, Region::whole(width, height)));
+            let wanted = pick(dice, width, height, scales);
+            let all = Region::whole(wanted.scale.size(width), wanted.scale.size(height));
+            asked = Some((wanted, all));
             Ok(wanted)
         };
         let got = self.decoder.decode_region(bytes, pick, &mut self.pixels);
@@ -91,6 +87,16 @@ impl State {
             }
         }
     }
+}
+
+/// A part of a picture of `width` x `height`, and a scale.
+pub(super) fn pick(dice: u32, width: u32, height: u32, scales: bool) -> Wanted {
+    let dice = |sides: u32, turn: u32| dice.rotate_left(turn * 5) % sides;
+    let scale = if scales { Scale::ALL[dice(4, 0) as usize] } else { Scale::Full };
+    let (width, height) = (scale.size(width), scale.size(height));
+    let (x, y) = (dice(width, 1), dice(height, 2));
+    let (columns, rows) = (1 + dice(width - x, 3), 1 + dice(height - y, 4));
+    Wanted { region: Region { x, y, width: columns, height: rows }, scale }
 }
 
 /// An Exif segment of orientation 6 behind SOI.
@@ -148,7 +154,7 @@ fn with_checksums(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// PNG's and zip's checksum.
-fn crc32(bytes: &[u8]) -> u32 {
+pub(super) fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| (sum >> 1) ^ (0xEDB8_8320 * (sum & 1)))
     })

@@ -8,7 +8,7 @@ use forebay::device::Kernel;
 use forebay::device::cpu::Cpu;
 use forebay::device::cuda::{Cuda, Driver, Gpu, architectures};
 use forebay::device::images::{IMAGES, Image, NVRTC, Resources};
-use forebay::graph::spec::{DecoderSpec, Placement};
+use forebay::graph::spec::Placement;
 use forebay::loader::open_reader;
 use forebay::reader::Content;
 use serde_json::{Map, Value, json};
@@ -106,9 +106,10 @@ fn images(data: &Path, pipeline: &PipelineArgs) -> Result<Images> {
     let roots = roots(data, &spec.reader.kind)?;
     let limits = Limits::default();
     let reader = open_reader(&spec.reader.kind, &roots[0], false, limits.bytes)?;
-    let DecoderSpec { device, split, exact, .. } = spec.decoder;
-    let gpu = if device == Placement::Cpu { Err(Reason::Pipeline) } else { Ok(()) };
-    let rule = Rule { split, exact, own: device == Placement::Mixed, gpu, limits };
+    let decoder = spec.decoder;
+    let gpu = if decoder.device == Placement::Cpu { Err(Reason::Pipeline) } else { Ok(()) };
+    let (split, exact, own) = (decoder.least(), decoder.is_exact(), decoder.own_on_gpu());
+    let rule = Rule { split, exact, own, gpu, limits };
     let (mut own, mut nvjpeg, mut counts) = (0, 0, [0; Reason::COUNT]);
     let (mut decoder, mut file) = (Decoder::new(limits), Vec::new());
     for id in 0..reader.len() {
@@ -157,12 +158,20 @@ fn kernels() -> Finding {
 }
 
 fn jpeg() -> Finding {
-    let value = concat!("libjpeg-turbo ", env!("FOREBAY_LIBJPEG_TURBO"));
-    finding(
-        "jpeg",
-        value,
-        "with its SIMD code, accurate IDCT and fancy upsampling: Pillow's pixels",
-    )
+    let turbo = concat!("libjpeg-turbo ", env!("FOREBAY_LIBJPEG_TURBO"));
+    let pixels = "accurate IDCT and fancy upsampling, Pillow's pixels, whoever decodes";
+    match Cpu::best() {
+        Some(_) => finding(
+            "jpeg",
+            format!("forebay, else {turbo}"),
+            format!(
+                "baseline files by our own kernels, what is rare or damaged by libjpeg-turbo; {pixels}"
+            ),
+        ),
+        None => {
+            finding("jpeg", turbo, format!("our own decoder has no kernels for this CPU; {pixels}"))
+        }
+    }
 }
 
 fn formats() -> Finding {

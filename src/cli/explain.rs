@@ -8,7 +8,7 @@ use forebay::executor::program::{Program, Scratch};
 use forebay::graph::plan::{ImagePlan, Plan};
 use forebay::graph::primitive::Extent;
 use forebay::graph::program::{FLAG_IMAGE, MAX_REGISTERS, Pass};
-use forebay::graph::spec::{DecodeScale, Placement, ReaderKind, Spec};
+use forebay::graph::spec::{Backend, DecodeScale, Placement, ReaderKind, Spec};
 use forebay::ops;
 use forebay::policy::Cache;
 use std::fmt::Write as _;
@@ -65,21 +65,28 @@ fn head(name: &str, spec: &Spec) -> String {
         ReaderKind::Cifar10 { .. } => "CIFAR-10's binaries, which need no decoding".into(),
     };
     let order = if spec.reader.shuffle { "in an order of its own each epoch" } else { "in order" };
-    let decoder = match (spec.decoder.device, spec.decoder.exact) {
-        (Placement::Cpu, _) | (_, true) => "on the CPU".to_string(),
-        (Placement::Mixed, false) => format!(
-            "on the CPU up to {} pixels; larger ones on a GPU, where there is one",
-            spec.decoder.split
-        ),
+    let decoder = &spec.decoder;
+    let on_cpu = match (decoder.backend, Cpu::best()) {
+        (Backend::Turbo, _) => "JPEGs by libjpeg-turbo, as the pipeline asks",
+        (_, None) => "JPEGs by libjpeg-turbo, as this CPU has no kernels",
+        _ => "JPEGs by forebay, what is rare in them by libjpeg-turbo: the same pixels",
     };
-    let scale = match (spec.decoder.scale, spec.decoder.device) {
-        (DecodeScale::Fast, _) => ", at a smaller scale where the first step shrinks that much",
-        (DecodeScale::Exact, Placement::Mixed) if !spec.decoder.exact => "",
-        (DecodeScale::Exact, _) => ", exact",
+    let exact = decoder.device == Placement::Cpu || decoder.is_exact();
+    let decodes = match (exact, decoder.least()) {
+        (true, _) => on_cpu.to_string(),
+        (false, 0) => format!("by nvJPEG, where there is a GPU; else {on_cpu}"),
+        (false, split) => {
+            format!("by nvJPEG from {} pixels on, where there is a GPU; else {on_cpu}", split + 1)
+        }
+    };
+    let scale = match decoder.scale {
+        DecodeScale::Fast => ", at a smaller scale where the first step shrinks that much",
+        DecodeScale::Exact if !exact => "",
+        DecodeScale::Exact => ", exact",
     };
     let seed = spec.seed;
     let mut head =
-        format!("{name}, seed {seed}\nreads     {source}, {order}\ndecodes   {decoder}{scale}\n");
+        format!("{name}, seed {seed}\nreads     {source}, {order}\ndecodes   {decodes}{scale}\n");
     head += match spec.reader.cache {
         Cache::None => "",
         Cache::Encoded => {

@@ -11,6 +11,7 @@ mod container;
 mod exif;
 mod formats;
 mod jpeg_header;
+mod lane;
 mod limits;
 pub mod nvjpeg;
 mod orient;
@@ -26,6 +27,7 @@ pub mod gpu {
     pub use super::own::{Batch, ColourArgs, EntropyArgs, IdctArgs, Launch, Memory, Prepared};
 }
 
+pub use lane::Lane;
 pub use limits::Limits;
 pub use orient::Orientation;
 pub use region::{Region, Scale, Wanted};
@@ -170,8 +172,8 @@ pub struct Decoder {
     limits: Limits,
     /// The fast lane; `None` where every JPEG goes to libjpeg-turbo.
     own: Option<Own>,
-    /// JPEGs that took it.
-    taken: u64,
+    /// Who decoded the last image.
+    lane: Lane,
     /// Made for the first JPEG that needs it.
     turbo: Option<Turbo>,
     /// A picture before it is turned upright.
@@ -190,12 +192,12 @@ impl Decoder {
     /// libjpeg-turbo. The pixels are the same.
     pub fn with(limits: Limits, level: Option<Cpu>) -> Self {
         let (stored, raw) = (Pixels::new(), Vec::new());
-        Decoder { limits, own: level.map(Own::new), taken: 0, turbo: None, stored, raw }
+        Decoder { limits, own: level.map(Own::new), lane: Lane::Other, turbo: None, stored, raw }
     }
 
-    /// How many JPEGs did not need libjpeg-turbo.
-    pub fn taken(&self) -> u64 {
-        self.taken
+    /// Who decoded the last image that was decoded, and why.
+    pub fn lane(&self) -> Lane {
+        self.lane
     }
 
     /// Decodes `bytes`, whose format is found from their content, with EXIF orientation applied.
@@ -242,15 +244,17 @@ impl Decoder {
                         let scales = prepared.keeps_blocks();
                         let wanted = wanted(width, height, scales)?;
                         wanted.check(width, height, scales);
-                        if wanted == Wanted::whole(width, height)
-                            && self.take(&prepared, bytes, out)?.is_some()
-                        {
-                            self.taken += 1;
+                        if self.take(&prepared, bytes, wanted, out)?.is_some() {
+                            self.lane = Lane::Own;
                             return Ok(Info { format: "jpeg", warnings: Vec::new() });
                         }
+                        self.lane = Lane::Doubt;
                         Ok(wanted)
                     }
-                    None => Err(wanted),
+                    None => {
+                        self.lane = if self.own.is_some() { Lane::Rare } else { Lane::Asked };
+                        Err(wanted)
+                    }
                 };
                 let turn = jpeg_header::orientation(bytes);
                 let turbo = match &mut self.turbo {
@@ -276,6 +280,7 @@ impl Decoder {
                 Ok(Info { format: "jpeg", warnings })
             }
             Kind::Other(format) => {
+                self.lane = Lane::Other;
                 let turn = formats::decode(bytes, format, &self.limits, &mut self.raw, out)?;
                 let (width, height) = turn.upright_size(out.width(), out.height());
                 let wanted = wanted(width, height, false)?;
@@ -301,13 +306,22 @@ impl Decoder {
     }
 
     /// The fast lane. `None`: there is doubt.
-    fn take(&mut self, prepared: &Prepared, bytes: &[u8], out: &mut Pixels) -> Result<Option<()>> {
+    fn take(
+        &mut self,
+        prepared: &Prepared,
+        bytes: &[u8],
+        wanted: Wanted,
+        out: &mut Pixels,
+    ) -> Result<Option<()>> {
         let Some(own) = &mut self.own else { return Ok(None) };
         let turn = prepared.orientation();
+        let Wanted { region, scale } = wanted;
+        let (width, height) = prepared.size();
+        let window = turn.stored(region, scale.size(width), scale.size(height));
         if turn == Orientation::UPRIGHT {
-            return own.decode(prepared, bytes, out);
+            return own.decode(prepared, bytes, window, scale, out);
         }
-        let done = own.decode(prepared, bytes, &mut self.stored)?;
+        let done = own.decode(prepared, bytes, window, scale, &mut self.stored)?;
         if done.is_some() {
             turn.apply(&self.stored, out)?;
         }

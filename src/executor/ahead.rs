@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Files in a row that come at once before the threads rest.
+/// Files in a row that come at once, or are kept, before the threads rest.
 const IN_A_ROW: u32 = 32;
 /// Samples that are started before they try again.
 const REST: u64 = 8192;
@@ -109,12 +109,10 @@ impl State {
     fn fetch(&self, job: &Job) {
         let Some(source) = job.shared().reader.warm() else { return };
         while let Some(id) = job.ahead() {
-            if job.shared().cache.as_ref().is_some_and(|cache| cache.holds(id)) {
-                continue;
-            }
+            let held = job.shared().cache.as_ref().is_some_and(|cache| cache.holds(id));
             let start = Instant::now();
             // A source of the user's own may panic; reading the sample will tell.
-            let bytes = caught(|| source.fetch(id)).unwrap_or(0);
+            let bytes = if held { 0 } else { caught(|| source.fetch(id)).unwrap_or(0) };
             if start.elapsed() > AT_ONCE + Duration::from_nanos(bytes) {
                 self.at_once.store(0, Relaxed);
             } else if self.at_once.fetch_add(1, Relaxed) + 1 >= IN_A_ROW {

@@ -5,7 +5,7 @@
 //! cache that keeps the latest would be asked for none that it holds. And since nothing leaves, what
 //! was found may be used where it lies, and finding it takes no lock.
 
-use super::memory;
+use super::{memory, near};
 use crate::decoder::{Info, Pixels};
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy;
@@ -13,6 +13,9 @@ use crate::reader::Content;
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// Bytes of a small image, at most.
+const SMALL: usize = 16 << 10;
 
 /// What is kept of samples.
 pub struct Cache(Kept);
@@ -86,6 +89,22 @@ impl Cache {
         match &self.0 {
             Kept::Encoded(_) => None,
             Kept::Decoded(shelf) => shelf.get(id),
+        }
+    }
+
+    /// Brings near what small images that are soon asked for lie in: the pixels of sample `next`, and of
+    /// `later` what finds it. Kernels fetch pixels out of order and would wait for each that is far. Of a
+    /// large image a step may need a part only.
+    pub(super) fn approach(&self, next: Option<u64>, later: Option<u64>) {
+        let Kept::Decoded(shelf) = &self.0 else { return };
+        if let Some(place) = later.and_then(|id| shelf.places.get(id as usize)) {
+            near::bring(std::slice::from_ref(place));
+        }
+        if let Some(kept) = next.and_then(|id| shelf.get(id)) {
+            let bytes = kept.pixels.bytes();
+            if bytes.len() <= SMALL {
+                near::bring(bytes);
+            }
         }
     }
 

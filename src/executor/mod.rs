@@ -11,6 +11,7 @@ mod gpu;
 mod job;
 mod ledger;
 mod memory;
+mod near;
 mod pool;
 pub mod program;
 mod ring;
@@ -22,7 +23,8 @@ pub use cache::{Cache, CacheStats};
 pub use gpu::{GpuStats, Setup};
 pub use pool::Threads;
 
-use crate::decoder::{Limits, Reason};
+use crate::decoder::{Lane, Limits, Reason};
+use crate::device::cpu::Cpu;
 use crate::device::cuda::Cuda;
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::OnError;
@@ -59,7 +61,7 @@ pub struct Executor {
 struct Shared {
     program: Program,
     reader: Arc<dyn Reader>,
-    limits: Limits,
+    decoding: Decoding,
     on_error: OnError,
     candidates: Candidates,
     ledger: Mutex<Ledger>,
@@ -75,6 +77,15 @@ struct Shared {
     consumer: Counters,
     /// The way to the GPU, where there is one.
     submit: Option<Submit>,
+}
+
+/// How the threads decode.
+#[derive(Clone, Copy)]
+pub struct Decoding {
+    /// Larger images are refused.
+    pub limits: Limits,
+    /// Of our own JPEG decoder; `None` leaves all JPEGs to libjpeg-turbo.
+    pub own: Option<Cpu>,
 }
 
 /// What becomes of samples that cannot be made.
@@ -109,6 +120,8 @@ struct Tally {
     stages: Counters,
     /// Images decoded on the CPU, by [`Reason`].
     reasons: [AtomicU64; Reason::COUNT],
+    /// The same, by [`Lane`].
+    lanes: [AtomicU64; Lane::ALL.len()],
     /// Samples found in the cache.
     hits: AtomicU64,
     /// Samples read since they were not.
@@ -128,7 +141,7 @@ impl Executor {
     pub fn new(
         program: Program,
         reader: Arc<dyn Reader>,
-        (limits, faults): (Limits, Faults),
+        (decoding, faults): (Decoding, Faults),
         threads: Threads,
         held: usize,
         setup: Option<&Setup>,
@@ -140,13 +153,13 @@ impl Executor {
         let pool = Pool::new(threads)?;
         let ring = Ring::new(program.outputs(), held);
         let threads = 0..pool.threads() + usize::from(setup.is_some());
-        let start = |setup| DeviceThread::start(setup, &program, limits);
+        let start = |setup| DeviceThread::start(setup, &program, decoding.limits);
         let device = setup.map(start).transpose()?;
         let gpu_memory = setup.map_or(usize::MAX, |s| s.cuda.gpu().memory as usize);
         let shared = Arc::new(Shared {
             program,
             reader,
-            limits,
+            decoding,
             on_error: faults.on_error,
             ledger: Mutex::new(Ledger::new(faults.most)),
             candidates: faults.candidates,
@@ -255,6 +268,13 @@ impl Executor {
     pub fn cpu_decoded(&self) -> Vec<(Reason, u64)> {
         let count = |reason: Reason| self.sum(|tally| &tally.reasons[reason as usize]);
         let counts = Reason::ALL.iter().map(|&reason| (reason, count(reason)));
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Images that were decoded on the CPU so far, by who did; those that occurred.
+    pub fn cpu_decoders(&self) -> Vec<(Lane, u64)> {
+        let count = |lane: Lane| self.sum(|tally| &tally.lanes[lane.index()]);
+        let counts = Lane::ALL.iter().map(|&lane| (lane, count(lane)));
         counts.filter(|(_, count)| *count > 0).collect()
     }
 
@@ -407,7 +427,7 @@ mod tests {
         let program = Program::new(&spec).unwrap();
         let candidates = Candidates { count: u64::MAX, ids: None };
         let faults = Faults { on_error: OnError::Fail, most: 0, candidates };
-        let bounds = (Limits::default(), faults);
+        let bounds = (Decoding { limits: Limits::default(), own: None }, faults);
         let threads = Threads { count: threads, pinned: false, ahead: 0 };
         Executor::new(program, Arc::new(Gray), bounds, threads, held, None, None).unwrap()
     }

@@ -5,7 +5,7 @@ use super::fill::Seat;
 use super::gpu::Source;
 use super::program::Scratch;
 use super::ring::Size;
-use super::{Shared, Tally};
+use super::{Decoding, Shared, Tally};
 use crate::decoder::gpu::Prepared;
 use crate::decoder::{Decoder, Frame, Info, Pixels, Reason, Route, Rule};
 use crate::error::{Error, ErrorKind, Result};
@@ -41,11 +41,6 @@ enum Image<'a> {
     /// A file for our own kernels on a GPU.
     Own(&'a [u8], Arc<Prepared>),
 }
-
-/// Bytes of a kept image that are copied near before they are used. Kernels fetch pixels out of order and
-/// wait for each that is far; a copy in order is sooner done than that. Of larger images a step may need
-/// a part only.
-const NEAR: usize = 16 << 10;
 
 /// What a sample's bytes depend on.
 #[derive(Debug, Clone, Copy)]
@@ -162,13 +157,7 @@ impl Input {
         let cache = shared.cache.as_ref();
         if let Some(kept) = cache.and_then(|cache| cache.decoded(id)) {
             tally.hits.fetch_add(1, Relaxed);
-            let found = kept.pixels.bytes();
-            if found.len() > NEAR {
-                return Ok((Image::Pixels(&kept.pixels), kept.info()));
-            }
-            let (width, height) = (kept.pixels.width(), kept.pixels.height());
-            pixels.reset(width, height)?.copy_from_slice(found);
-            return Ok((Image::Pixels(pixels), kept.info()));
+            return Ok((Image::Pixels(&kept.pixels), kept.info()));
         }
         let (bytes, content): (&[u8], _) = match cache.and_then(|cache| cache.encoded(id)) {
             Some(kept) => {
@@ -190,7 +179,10 @@ impl Input {
         match content {
             Content::Encoded => {
                 let engine = shared.submit.as_ref().map(|submit| &submit.engine);
-                let decoder = decoder.get_or_insert_with(|| Decoder::new(shared.limits));
+                let decoder = decoder.get_or_insert_with(|| {
+                    let Decoding { limits, own } = shared.decoding;
+                    Decoder::with(limits, own)
+                });
                 let kept = cache.is_some_and(Cache::keeps_decoded);
                 let route = engine.map_or(Route::Cpu(Reason::NoGpu), |engine| {
                     // What is kept is decoded once, for which it has to come by here.
@@ -211,7 +203,10 @@ impl Input {
                         let on_gpu = engine.is_some();
                         let whole = on_gpu || kept;
                         match whole.then(|| decoder.decode(bytes, pixels)) {
-                            Some(Ok(found)) => info = found,
+                            Some(Ok(found)) => {
+                                tally.lanes[decoder.lane().index()].fetch_add(1, Relaxed);
+                                info = found;
+                            }
                             Some(Err(error)) if on_gpu || error.kind() != ErrorKind::Decode => {
                                 return Err(error);
                             }
@@ -223,6 +218,7 @@ impl Input {
                                     Ok(program.narrow(scratch, scales))
                                 };
                                 let info = decoder.decode_region(bytes, window, pixels)?;
+                                tally.lanes[decoder.lane().index()].fetch_add(1, Relaxed);
                                 lap.end(&tally.stages.decode_ns);
                                 return Ok((Image::Window(pixels), info));
                             }

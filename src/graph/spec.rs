@@ -66,12 +66,85 @@ pub enum ReaderKind {
 pub struct DecoderSpec {
     /// Where images are decoded.
     pub device: Placement,
+    /// What decodes JPEGs.
+    pub backend: Backend,
     /// Forbids decoders that are not exact (nvJPEG).
     pub exact: bool,
-    /// Images up to this many pixels go to the CPU under [`Placement::Mixed`].
+    /// Images up to this many pixels do not go to nvJPEG under [`Placement::Mixed`].
     pub split: u64,
     /// Whether JPEGs may be decoded at a smaller scale than they are stored in.
     pub scale: DecodeScale,
+}
+
+/// What decodes JPEGs. Our own decoder gives libjpeg-turbo's pixels, and leaves to it what it does not take;
+/// so of these only nvJPEG makes a difference to a pixel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Backend {
+    /// `backend = "auto"`: our own, where there is a GPU there for what is small, and nvJPEG where
+    /// [`Placement::Mixed`] sends images there.
+    #[default]
+    Auto,
+    /// `backend = "own"`: our own, wherever an image is decoded.
+    Own,
+    /// `backend = "turbo"`: libjpeg-turbo, on the CPU.
+    Turbo,
+    /// `backend = "nvjpeg"`: nvJPEG for all that it takes, whatever their size, where there is a GPU; the
+    /// rest as by `auto`.
+    Nvjpeg,
+}
+
+impl Backend {
+    /// Every value by its word in a pipeline file.
+    pub const NAMES: [(&str, Backend); 4] = [
+        ("auto", Backend::Auto),
+        ("own", Backend::Own),
+        ("turbo", Backend::Turbo),
+        ("nvjpeg", Backend::Nvjpeg),
+    ];
+
+    /// Its word in a pipeline file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Backend::Auto => "auto",
+            Backend::Own => "own",
+            Backend::Turbo => "turbo",
+            Backend::Nvjpeg => "nvjpeg",
+        }
+    }
+}
+
+impl DecoderSpec {
+    /// Checks that its settings agree.
+    ///
+    /// # Errors
+    /// Where nvJPEG is asked for by one and forbidden by another.
+    pub fn check(&self) -> Result<()> {
+        let text = match self {
+            DecoderSpec { backend: Backend::Nvjpeg, exact: true, .. } => {
+                "\"nvjpeg\" is not exact: leave out backend or exact"
+            }
+            DecoderSpec { backend: Backend::Nvjpeg, device: Placement::Cpu, .. } => {
+                "\"nvjpeg\" needs device = \"mixed\""
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::spec(text))
+    }
+
+    /// Whether nvJPEG may not be used.
+    pub fn is_exact(&self) -> bool {
+        self.exact || matches!(self.backend, Backend::Own | Backend::Turbo)
+    }
+
+    /// Whether our own decoder runs on a GPU, too.
+    pub fn own_on_gpu(&self) -> bool {
+        self.device == Placement::Mixed && matches!(self.backend, Backend::Auto | Backend::Own)
+    }
+
+    /// Images of at most so many pixels are not nvJPEG's.
+    pub fn least(&self) -> u64 {
+        if self.backend == Backend::Nvjpeg { 0 } else { self.split }
+    }
 }
 
 /// At which scale JPEGs are decoded.
@@ -102,9 +175,9 @@ impl DecodeScale {
 /// Where images are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// libjpeg-turbo on the CPU.
+    /// On the CPU.
     Cpu,
-    /// nvJPEG where there is a GPU and the image is large enough, else libjpeg-turbo.
+    /// By nvJPEG where there is a GPU and the image is large enough, else on the CPU.
     Mixed,
 }
 
@@ -238,6 +311,7 @@ impl Default for DecoderSpec {
     fn default() -> Self {
         DecoderSpec {
             device: Placement::Cpu,
+            backend: Backend::default(),
             exact: false,
             split: 4096,
             scale: DecodeScale::default(),

@@ -1,7 +1,7 @@
 //! What the samples of every epoch, their bytes and their order follow from, in three numbers.
 
 use crate::graph::file;
-use crate::graph::spec::{ReaderSpec, Spec};
+use crate::graph::spec::{DecoderSpec, Placement, ReaderSpec, Spec};
 use crate::policy::LastBatch;
 use crate::reader::Reader;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,12 @@ pub struct Identity {
 /// [`Identity::pipeline`].
 pub(super) fn of_pipeline(spec: &Spec, shuffle: bool, last_batch: LastBatch) -> u64 {
     let reader = ReaderSpec { shuffle, last_batch, ..ReaderSpec::default() };
-    xxh3_64(file::print(&Spec { seed: 0, reader, ..spec.clone() }).as_bytes())
+    let mut decoder = spec.decoder.clone();
+    if decoder.device == Placement::Cpu || decoder.is_exact() {
+        // Pixels are then the same whoever decodes them.
+        decoder = DecoderSpec { scale: decoder.scale, ..DecoderSpec::default() };
+    }
+    xxh3_64(file::print(&Spec { seed: 0, reader, decoder, ..spec.clone() }).as_bytes())
 }
 
 /// [`Identity::data`] of the first `listed` samples of `reader`, or of `ids` among them.

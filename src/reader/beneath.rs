@@ -57,16 +57,30 @@ impl Root {
     /// Errors carry `name` as their path: no such file, not a regular file, outside the root,
     /// longer than `limit` bytes.
     pub(crate) fn read(&self, name: &CStr, limit: u64, buf: &mut Vec<u8>) -> Result<()> {
+        self.read_open(name, limit, buf).map(drop)
+    }
+
+    /// The same; gives the file where it came by [`file::read_at_once`], and will so again.
+    pub(crate) fn read_open(
+        &self,
+        name: &CStr,
+        limit: u64,
+        buf: &mut Vec<u8>,
+    ) -> Result<Option<OwnedFd>> {
         let path = as_path(name);
         if self.short {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC | AT_ONCE;
             let here = BENEATH.union(ResolveFlags::NO_XDEV);
             if let Ok(file) = rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), here) {
-                return file::read_short(file, path, limit, buf);
+                if file::read_at_once(&file, limit, buf) {
+                    return Ok(Some(file));
+                }
+                // A larger file, after which `buf` has room for its like; or what is wrong is found out.
+                return file::read_all(file, path, limit, buf).map(|()| None);
             }
             // On another file system, or there is something to tell.
         }
-        file::read_all(self.open_at(name, AT_ONCE)?, path, limit, buf)
+        file::read_all(self.open_at(name, AT_ONCE)?, path, limit, buf).map(|()| None)
     }
 
     /// Has the system read the regular file `name`, which stays in its memory; how many bytes, of at

@@ -1,6 +1,7 @@
 //! A text file of `name label` lines.
 
 use super::beneath::{Root, as_path};
+use super::held::Held;
 use super::lines::{Lines, leaves};
 use super::{Content, DEFAULT_LIMIT, Reader, Warm, advise};
 use crate::error::{Error, ErrorKind, Result};
@@ -23,6 +24,7 @@ pub struct FileList {
     root: Root,
     path: PathBuf,
     lines: Lines,
+    held: Held,
     classes: Vec<String>,
     limit: u64,
 }
@@ -68,7 +70,8 @@ impl FileList {
             faults.extend(too_high.take(most - faults.len()));
         }
         let faults = faults.into_iter().map(|e| e.at_path(&path)).collect();
-        Ok((FileList { root: dir, path, lines, classes, limit: DEFAULT_LIMIT }, faults))
+        let held = Held::new(lines.len());
+        Ok((FileList { root: dir, path, lines, held, classes, limit: DEFAULT_LIMIT }, faults))
     }
 
     /// Sets the largest file that is read, in bytes.
@@ -106,7 +109,7 @@ impl Reader for FileList {
     }
 
     fn read(&self, id: u64, buf: &mut Vec<u8>) -> Result<Content> {
-        match self.root.read(self.lines.name(id), self.limit, buf) {
+        match self.held.read(&self.root, id, || self.lines.name(id), self.limit, buf) {
             Ok(()) => Ok(Content::Encoded),
             Err(e) => Err(self.locate(id, advise(e))),
         }

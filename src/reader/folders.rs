@@ -2,6 +2,7 @@
 
 use super::beneath::{Root, as_path};
 use super::file_list::under;
+use super::held::Held;
 use super::{Content, DEFAULT_LIMIT, Reader, Warm, advise};
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::FileType;
@@ -24,6 +25,7 @@ pub struct Folders {
     firsts: Vec<u64>,
     classes: Vec<String>,
     warnings: Vec<String>,
+    held: Held,
     limit: u64,
 }
 
@@ -41,9 +43,11 @@ impl Folders {
             firsts: Vec::new(),
             classes: Vec::new(),
             warnings: Vec::new(),
+            held: Held::new(0),
             limit: DEFAULT_LIMIT,
         };
         folders.fill().map_err(|e| under(root, e))?;
+        folders.held = Held::new(folders.len());
         Ok(folders)
     }
 
@@ -152,7 +156,7 @@ impl Reader for Folders {
     }
 
     fn read(&self, id: u64, buf: &mut Vec<u8>) -> Result<Content> {
-        match self.root.read(self.name(id), self.limit, buf) {
+        match self.held.read(&self.root, id, || self.name(id), self.limit, buf) {
             Ok(()) => Ok(Content::Encoded),
             Err(e) => Err(self.locate(id, advise(e))),
         }

@@ -4,6 +4,7 @@ mod beneath;
 pub mod cifar10;
 pub mod file_list;
 pub mod folders;
+mod held;
 mod lines;
 mod map;
 pub mod permutation;

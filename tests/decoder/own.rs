@@ -4,7 +4,7 @@
 
 use crate::encode::*;
 use crate::shared::shared;
-use forebay::decoder::{Decoder, Limits, Pixels};
+use forebay::decoder::{Decoder, Lane, Limits, Pixels, Region, Scale, Wanted};
 use forebay::device::cpu::Cpu;
 use std::path::Path;
 use turbojpeg::raw::*;
@@ -46,23 +46,52 @@ impl Pair {
 
     /// Whether the fast lane took `bytes`; the verdict must be the same in any case.
     fn holds(&mut self, bytes: &[u8], what: impl Fn() -> String) -> bool {
+        self.holds_as(bytes, |width, height, _| Wanted::whole(width, height), what)
+    }
+
+    /// The same of a part, which is drawn once the picture's size is known.
+    fn holds_part(&mut self, bytes: &[u8], draw: &mut Draw, what: impl Fn() -> String) -> bool {
+        let seed = draw.below(1 << 30) as u64;
+        let wanted = |width, height, scales| part(&mut Draw(seed), width, height, scales);
+        self.holds_as(bytes, wanted, || format!("{}, part {seed}", what()))
+    }
+
+    fn holds_as(
+        &mut self,
+        bytes: &[u8],
+        wanted: impl Fn(u32, u32, bool) -> Wanted,
+        what: impl Fn() -> String,
+    ) -> bool {
         let Pair { own, turbo, pixels: [ours, theirs], .. } = self;
         let count = own.len();
         let own = &mut own[self.turn % count];
         (self.turn, self.all) = (self.turn + 1, self.all + 1);
-        let before = own.taken();
-        let got = own.decode(bytes, ours).map_err(|error| error.to_string());
-        let expected = turbo.decode(bytes, theirs).map_err(|error| error.to_string());
+        let wanted = |width, height, scales| Ok(wanted(width, height, scales));
+        let got = own.decode_region(bytes, wanted, ours).map_err(|error| error.to_string());
+        let expected = turbo.decode_region(bytes, wanted, theirs).map_err(|e| e.to_string());
         assert_eq!(got, expected, "{}", what());
         if got.is_ok() {
             let size = |pixels: &Pixels| (pixels.width(), pixels.height());
             assert_eq!(size(ours), size(theirs), "{}", what());
             assert!(ours.bytes() == theirs.bytes(), "other pixels: {}", what());
         }
-        let taken = own.taken() > before;
+        let taken = got.is_ok() && own.lane() == Lane::Own;
         self.taken += usize::from(taken);
         taken
     }
+}
+
+/// A window at a scale, often with an edge in common with the picture.
+fn part(draw: &mut Draw, width: u32, height: u32, scales: bool) -> Wanted {
+    let scale = if scales { Scale::ALL[draw.below(4)] } else { Scale::Full };
+    let mut interval = |all: u32| {
+        let first = draw.below(3).min(1) as u32 * draw.below(all as usize) as u32;
+        let length = 1 + draw.below((all - first) as usize) as u32;
+        (first, if draw.below(3) == 0 { all - first } else { length })
+    };
+    let (x, width) = interval(scale.size(width));
+    let (y, height) = interval(scale.size(height));
+    Wanted { region: Region { x, y, width, height }, scale }
 }
 
 /// Smooth, flat, hard-edged or noisy.
@@ -155,12 +184,44 @@ pub(crate) fn mutated(draw: &mut Draw, seeds: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
+fn random_parts(count: usize) {
+    let (mut pair, mut draw) = (Pair::new(), Draw(4));
+    for k in 0..count / 4 {
+        let (mut bytes, mut what) = random(&mut draw, if k % 10 == 0 { 500 } else { 160 });
+        if k % 5 == 0 {
+            let turn = 1 + draw.below(8) as u16;
+            bytes = with_orientation(&bytes, turn, true);
+            what += &format!(", turn {turn}");
+        }
+        for _ in 0..4 {
+            pair.holds_part(&bytes, &mut draw, || what.clone());
+        }
+    }
+    println!("{} of {} parts of random pictures taken, all equal", pair.taken, pair.all);
+    assert!(pair.taken * 100 >= pair.all * 95, "{} of {}", pair.taken, pair.all);
+}
+
+#[test]
+fn random_parts_equal_libjpeg_turbo() {
+    random_parts(1200);
+}
+
+#[test]
+#[ignore = "minutes; make test-jpeg"]
+fn many_random_parts_equal_libjpeg_turbo() {
+    random_parts(20_000);
+}
+
 fn verdicts(count: usize) {
     let (mut pair, mut draw) = (Pair::new(), Draw(2));
     let seeds: Vec<_> = (0..100).map(|_| random(&mut draw, 60).0).collect();
     for k in 0..count {
         let bytes = mutated(&mut draw, &seeds);
-        pair.holds(&bytes, || format!("mutation {k}"));
+        if k % 2 == 0 {
+            pair.holds(&bytes, || format!("mutation {k}"));
+        } else {
+            pair.holds_part(&bytes, &mut draw, || format!("mutation {k}"));
+        }
     }
     println!("{} of {} mutated files taken, every verdict the same", pair.taken, pair.all);
     assert!(pair.taken * 20 > pair.all && pair.taken * 2 < pair.all);
@@ -177,18 +238,36 @@ fn many_mutated_files_get_the_same_verdict() {
     verdicts(200_000);
 }
 
-/// Every JPEG below `folder`.
-fn all_below(pair: &mut Pair, folder: &Path) {
+/// A part may end where bits are missing that a code would still have to have.
+#[test]
+fn an_end_that_comes_too_soon() {
+    let (mut pair, mut draw) = (Pair::new(), Draw(8));
+    let plain = jpeg(&picture(60, 90, 3), 60, 90, Kind::COURSE);
+    let scan = segments(&plain, 0xDA)[0].end;
+    for at in (scan..plain.len() - 2).step_by(7).filter(|&at| plain[at - 1] != 0xFF) {
+        let bytes = [&plain[..at], &[0xFF, 0xD9]].concat();
+        for _ in 0..3 {
+            pair.holds_part(&bytes, &mut draw, || format!("end at {at}"));
+        }
+    }
+    assert!(pair.taken > 60, "{} of {}", pair.taken, pair.all);
+}
+
+/// Every JPEG below `folder`, whole and in part.
+fn all_below(pair: &mut Pair, draw: &mut Draw, folder: &Path) {
     let mut entries: Vec<_> =
         folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     for path in entries {
         if path.is_dir() {
-            all_below(pair, &path);
+            all_below(pair, draw, &path);
         } else if let Ok(bytes) = std::fs::read(&path)
             && bytes.starts_with(&[0xFF, 0xD8])
         {
             pair.holds(&bytes, || path.display().to_string());
+            for _ in 0..2 {
+                pair.holds_part(&bytes, draw, || path.display().to_string());
+            }
         }
     }
 }
@@ -198,8 +277,8 @@ fn photos_and_odd_images_equal_libjpeg_turbo() {
     for folder in ["data/photos", "data/odd-images"] {
         let Some(path) = shared(folder) else { return };
         let mut pair = Pair::new();
-        all_below(&mut pair, &path);
-        println!("{folder}: {} of {} files taken, all equal", pair.taken, pair.all);
+        all_below(&mut pair, &mut Draw(5), &path);
+        println!("{folder}: {} of {} files and parts taken, all equal", pair.taken, pair.all);
         assert!(pair.taken > 0);
     }
 }
@@ -213,8 +292,8 @@ fn a_folder_equals_libjpeg_turbo() {
         return;
     };
     let mut pair = Pair::new();
-    all_below(&mut pair, folder.as_ref());
-    println!("{} of {} files taken, all equal", pair.taken, pair.all);
+    all_below(&mut pair, &mut Draw(6), folder.as_ref());
+    println!("{} of {} files and parts taken, all equal", pair.taken, pair.all);
 }
 
 /// Of each kind of file, whether the fast lane takes it.
@@ -265,6 +344,23 @@ fn what_is_taken() {
     check("arithmetic", &file(Kind { arithmetic: true, ..base }), false);
     check("CMYK", &cmyk_jpeg(&picture(9, 7, 4), 9, 7, false), false);
     check("cut", &plain[..plain.len() - 1], false);
+}
+
+/// A gray file may say that several rows of blocks belong together, and is then read further.
+#[test]
+fn rows_that_are_read_together() {
+    let (mut pair, mut draw) = (Pair::new(), Draw(7));
+    let kind = Kind { subsampling: TJSAMP_TJSAMP_GRAY, ..Kind::COURSE };
+    let plain = jpeg(&picture(70, 90, 3), 70, 90, kind);
+    let (frame, scan) = (segments(&plain, 0xC0)[0].start, segments(&plain, 0xDA)[0].end);
+    for k in 0..400_u32 {
+        let mut bytes = plain.clone();
+        bytes[frame + 11] = 0x11 + (k % 4) as u8;
+        let at = scan + draw.below(bytes.len() - scan - 2);
+        bytes[at] ^= 1 << draw.below(8);
+        pair.holds_part(&bytes, &mut draw, || format!("{k}"));
+    }
+    assert!(pair.taken > 40, "{} of {}", pair.taken, pair.all);
 }
 
 /// Blocks beyond what is sure to be the same in libjpeg's C and SIMD code.

@@ -41,6 +41,16 @@ fn what_runs_an_epoch_is_no_part_of_it() {
     folders.reader.kind = ReaderKind::Folders;
     folders.reader.cache = Cache::Encoded;
     assert_eq!(of(&file::print(&folders)), identity);
+    // Nor is who decodes, where the pixels are the same.
+    for decoder in [
+        "device = \"cpu\"\nsplit = 4095",
+        "device = \"cpu\"\nbackend = \"turbo\"",
+        "device = \"mixed\"\nbackend = \"own\"",
+        "device = \"mixed\"\nexact = true",
+    ] {
+        let text = include_str!("pipeline.toml").replacen("device = \"cpu\"", decoder, 1);
+        assert_eq!(of(&text), identity, "{decoder}");
+    }
     // And the same the next day: checkpoints keep it.
     let known = Identity {
         pipeline: 10_945_639_396_354_480_890,
@@ -59,8 +69,9 @@ fn what_changes_an_epoch_changes_one_part() {
     let identity = of(text);
     for (old, new) in [
         ("device = \"cpu\"", "device = \"mixed\""),
-        ("device = \"cpu\"", "device = \"cpu\"\nsplit = 4095"),
-        ("device = \"cpu\"", "device = \"cpu\"\nexact = true"),
+        ("device = \"cpu\"", "device = \"mixed\"\nsplit = 4095"),
+        ("device = \"cpu\"", "device = \"mixed\"\nbackend = \"nvjpeg\""),
+        ("device = \"cpu\"", "device = \"cpu\"\nscale = \"fast\""),
         ("shuffle = true", "shuffle = false"),
         ("shuffle = true", "shuffle = true\nlast_batch = \"drop\""),
         ("bernoulli = 0.5", "bernoulli = 0.25"),

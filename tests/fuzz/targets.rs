@@ -74,6 +74,8 @@ pub(crate) const TARGETS: &[Target] = &[
             "src/decoder/own/bits.rs",
             "src/decoder/own/entropy.rs",
             "src/decoder/own/layout.rs",
+            "src/decoder/own/part.rs",
+            "src/decoder/own/bands.rs",
         ],
     },
     Target {

@@ -132,6 +132,32 @@ fn warnings_are_kept() {
     }
 }
 
+/// Damage below what a sample reads is no fault of it, whatever is kept; and half an image is not.
+#[test]
+fn half_an_image_serves_who_reads_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let pixels: Vec<u8> = (0..64 * 64 * 3).map(|k| (k % 251) as u8).collect();
+    let format = turbojpeg::PixelFormat::RGB;
+    let image = turbojpeg::Image { pixels: &pixels[..], width: 64, pitch: 192, height: 64, format };
+    let jpeg = turbojpeg::compress(image, 90, turbojpeg::Subsamp::Sub2x2).unwrap();
+    std::fs::write(dir.path().join("cut.jpg"), &jpeg[..jpeg.len() * 15 / 16]).unwrap();
+    std::fs::write(dir.path().join("whole.jpg"), &jpeg).unwrap();
+    std::fs::write(dir.path().join("labels.txt"), "cut.jpg 0\nwhole.jpg 1\n").unwrap();
+    let crop =
+        "[[step]]\nop = \"crop\"\nsize = [16, 64]\n[output]\ndtype = \"u8\"\nlayout = \"HWC\"";
+    let spec = forebay::graph::file::parse(crop).unwrap();
+    for cache in [Cache::None, Cache::Encoded, Cache::Decoded] {
+        let options = caching(cache, 1 << 20, options(1, 1));
+        let mut loader = Loader::open(&spec, dir.path(), &options).unwrap();
+        for number in 0..2 {
+            let read = epoch(&mut loader, number);
+            assert!(read[0].0[0].1 == read[1].0[0].1, "{cache}");
+        }
+        let kept = loader.cache_stats().map_or(0, |stats| stats.items);
+        assert_eq!(kept, [0, 2, 1][cache as usize], "{cache}");
+    }
+}
+
 /// A source whose samples take long to get, and what was got ahead of them.
 struct Far {
     near: Arc<Source>,
@@ -169,6 +195,8 @@ impl Warm for Far {
     fn fetch(&self, id: u64) -> u64 {
         std::thread::sleep(Duration::from_millis(1));
         self.fetched.lock().unwrap().push(id);
+        // It is the reader that tells what is wrong.
+        assert_ne!(id % 50, 49, "of a source");
         1
     }
 }

@@ -10,7 +10,7 @@ use forebay::device::Kernel;
 const LANES: usize = 16;
 
 /// Bytes of a run of `idct.cu`.
-const RUN: usize = 64;
+const RUN: usize = 72;
 
 fn draw(state: &mut u32) -> u32 {
     *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -18,27 +18,34 @@ fn draw(state: &mut u32) -> u32 {
 }
 
 /// Groups of which only the first value, some diagonals, or all coefficients are there; with sums that are
-/// sure, and that have to be looked at.
-pub(crate) fn idct(threads: u32) -> Case {
+/// sure, and that have to be looked at. To `side` samples a block's side.
+pub(crate) fn idct(side: u32, threads: u32) -> Case {
     let (mut memory, mut state) = (Memory::default(), 3);
+    // With fewer frequencies read, as large a sum takes larger ones.
+    let loud = match side {
+        8 => 85,
+        4 => 110,
+        _ => 200,
+    };
     // The last coefficient, how many rows and columns hold one, and the largest.
-    let groups = [(0_u8, 1, 900), (9, 4, 90), (9, 3, 100), (63, 8, 20), (63, 8, 85)];
+    let groups = [(0_u8, 1, 900), (9, 4, 90), (9, 3, 100), (63, 8, 20), (63, 8, loud)];
     let mut coefficients = vec![0_i16; groups.len() * 64 * LANES];
-    for (group, &(_, side, most)) in groups.iter().enumerate() {
-        for k in (0..64).filter(|k| k % 8 < side && k / 8 < side) {
+    for (group, &(_, some, most)) in groups.iter().enumerate() {
+        for k in (0..64).filter(|k| k % 8 < some && k / 8 < some) {
             for lane in 0..LANES {
                 let value = draw(&mut state) as i32 % (2 * most + 1) - most;
                 coefficients[(group * 64 + k) * LANES + lane] = value as i16;
             }
         }
     }
-    let places: Vec<i32> = (0..groups.len() * LANES).map(|block| block as i32 * 64).collect();
-    // Two runs, of which the second is the last group; a row is eight bytes behind the one before.
+    let bytes = (side * side) as usize;
+    let places: Vec<i32> = (0..groups.len() * LANES).map(|block| (block * bytes) as i32).collect();
+    // Two runs, of which the second is the last group; a row is `side` bytes behind the one before.
     let (n, split) = (groups.len() as u32, groups.len() as u32 - 1);
     let factors = memory.table(&[1_i16; 64 * LANES]);
     let coefficients = memory.table(&coefficients);
     let lasts = memory.table(&groups.map(|(last, ..)| last));
-    let planes = memory.place(places.len() * 64, 0);
+    let planes = memory.place(places.len() * bytes, 0);
     let places = memory.table(&places);
     let runs = memory.place(2 * RUN, 0);
     for (k, (first, groups)) in [(0, split), (split, 1)].into_iter().enumerate() {
@@ -49,14 +56,17 @@ pub(crate) fn idct(threads: u32) -> Case {
         for (word, address) in ends.into_iter().enumerate() {
             memory.link(at + word as u64 * 8, address);
         }
-        memory.write(at + 40, bytemuck::cast_slice(&[first, groups, 8, 0, LANES as u32, k as u32]));
+        memory.write(
+            at + 40,
+            bytemuck::cast_slice(&[first, groups, side, 0, LANES as u32, side, k as u32, 0]),
+        );
     }
     let mut run_of = vec![0_u32; split as usize];
     run_of.push(1);
     let args = [runs, memory.table(&run_of), memory.table(&[0_u32; 2]), u64::from(n)];
     let blocks = (n * LANES as u32).div_ceil(threads);
     let launch = Launch::new(Kernel::Idct, args, 3, 2, [blocks, threads]);
-    Case { label: format!("idct by {threads} threads"), memory, launches: vec![launch] }
+    Case { label: format!("idct to {side} by {threads} threads"), memory, launches: vec![launch] }
 }
 
 /// Files of each sampling, with and without restarts and tables of their own: from bytes to pixels. Damaged
@@ -130,22 +140,21 @@ pub(crate) fn files(damaged: bool, seed: u32) -> Case {
     Case { label: format!("{} files, damaged: {damaged}", taken.len()), memory, launches }
 }
 
-/// Pictures of each sampling, of one size.
-pub(crate) fn colour(width: u32, threads: u32, tiles: u32) -> Case {
+/// Pictures of each sampling, of one size, and windows of them from column `left` on.
+pub(crate) fn colour(width: u32, left: u32, threads: u32, tiles: u32) -> Case {
     const HEIGHT: u32 = 5;
     const STRIDE: u32 = 48;
     /// What strips may read before and behind planes.
     const TAIL: usize = 64;
-    const PICTURE: usize = 80;
+    const PICTURE: usize = 88;
+    const TOP: u32 = 1;
     let (mut memory, mut state) = (Memory::default(), 4);
     // As `Chroma` of colour.cuh, with the parts of a picture's columns and rows.
-    let kinds = [(1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (2, 1), (2, 2)];
+    let kinds = [(1, 1), (1, 1), (2, 1), (1, 2), (2, 2), (2, 1), (2, 2), (1, 2)];
     let pictures = memory.place(kinds.len() * PICTURE, 0);
     for (chroma, (h, v)) in kinds.into_iter().enumerate() {
         let at = pictures + (chroma * PICTURE) as u64;
         let numbers = [
-            width,
-            HEIGHT,
             width.div_ceil(h),
             HEIGHT.div_ceil(v),
             STRIDE,
@@ -153,9 +162,13 @@ pub(crate) fn colour(width: u32, threads: u32, tiles: u32) -> Case {
             0,
             0,
             0,
+            0,
+            left,
+            width,
+            TOP,
+            TOP,
             HEIGHT,
             chroma as u32,
-            0,
         ];
         memory.write(at + 32, bytemuck::cast_slice(&numbers));
         for plane in 0..3 {
@@ -164,12 +177,12 @@ pub(crate) fn colour(width: u32, threads: u32, tiles: u32) -> Case {
             let samples = memory.table(&samples);
             memory.link(at + plane * 8, samples + TAIL as u64);
         }
-        let to = memory.place((width * HEIGHT * 3) as usize, chroma);
+        let to = memory.place(((width - left) * (HEIGHT - TOP) * 3) as usize, chroma);
         memory.link(at + 24, to);
     }
     let n = kinds.len() as u32;
     let args = [pictures, u64::from(n) | u64::from(tiles) << 32];
     let launch = Launch::new(Kernel::Colour, args, 1, n, [n * tiles, threads]);
-    let label = format!("colour, {width} columns by {threads} threads, {tiles} tiles");
+    let label = format!("colour, columns {left} to {width} by {threads} threads, {tiles} tiles");
     Case { label, memory, launches: vec![launch] }
 }

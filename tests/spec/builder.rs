@@ -1,7 +1,7 @@
 use forebay::graph::builder::{Border, Graph, Image};
 use forebay::graph::file::{parse, print};
 use forebay::graph::plan::Plan;
-use forebay::graph::spec::{DecodeScale, DecoderSpec, Placement, Spec};
+use forebay::graph::spec::{Backend, DecodeScale, DecoderSpec, Placement, Spec};
 use forebay::ops::ALL;
 use forebay::policy::LastBatch;
 use forebay::tensor::DType;
@@ -83,8 +83,13 @@ fn the_course_in_rust_and_in_toml() {
 fn readers_and_decoder() {
     let g = Graph::new(1);
     let (jpegs, _) = g.read_cifar10(false).last_batch(LastBatch::Drop).build();
-    let decoder =
-        DecoderSpec { device: Placement::Mixed, exact: true, split: 9, scale: DecodeScale::Fast };
+    let decoder = DecoderSpec {
+        device: Placement::Mixed,
+        backend: Backend::Own,
+        exact: true,
+        split: 9,
+        scale: DecodeScale::Fast,
+    };
     g.output("pixels", g.decode_with(&jpegs, decoder));
     let file = r#"
         seed = 1
@@ -94,6 +99,7 @@ fn readers_and_decoder() {
         last_batch = "drop"
         [decoder]
         device = "mixed"
+        backend = "own"
         exact = true
         split = 9
         scale = "fast"

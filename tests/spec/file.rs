@@ -1,6 +1,6 @@
 use forebay::graph::file::{load, parse, print};
 use forebay::graph::spec::{
-    Arg, Body, Condition, DecodeScale, DecoderSpec, Dist, Output, Placement, ReaderKind,
+    Arg, Backend, Body, Condition, DecodeScale, DecoderSpec, Dist, Output, Placement, ReaderKind,
     ReaderSpec, Spec, Step,
 };
 use forebay::policy::{Cache, LastBatch, MaxBad, OnError};
@@ -48,6 +48,7 @@ fn a_file_reads_as_what_it_says() {
         cache = "decoded"
         [decoder]
         device = "mixed"
+        backend = "turbo"
         exact = true
         split = 1_000
         scale = "fast"
@@ -72,6 +73,7 @@ fn a_file_reads_as_what_it_says() {
         },
         decoder: DecoderSpec {
             device: Placement::Mixed,
+            backend: Backend::Turbo,
             exact: true,
             split: 1000,
             scale: DecodeScale::Fast,
@@ -183,6 +185,18 @@ fn mistakes_are_refused_with_line_and_advice() {
         (
             "[decoder]\ndevice = \"gpu\"".into(),
             r#"line 2: unknown device = "gpu", did you mean "cpu"?"#,
+        ),
+        (
+            "[decoder]\nbackend = \"nvjpg\"".into(),
+            r#"line 2: unknown backend = "nvjpg", did you mean "nvjpeg"?"#,
+        ),
+        (
+            "[decoder]\nbackend = \"nvjpeg\"".into(),
+            r#"line 2: backend: "nvjpeg" needs device = "mixed""#,
+        ),
+        (
+            "[decoder]\ndevice = \"mixed\"\nexact = true\nbackend = \"nvjpeg\"".into(),
+            r#"line 4: backend: "nvjpeg" is not exact: leave out backend or exact"#,
         ),
         (
             "[decoder]\nscale = \"half\"".into(),

@@ -3,8 +3,8 @@
 use forebay::graph::expr::{Binary, Expr, Unary, is_name};
 use forebay::graph::file::{parse, print};
 use forebay::graph::spec::{
-    Arg, Body, Condition, DecodeScale, DecoderSpec, Dist, DrawSpec, Output, Placement, ReaderKind,
-    ReaderSpec, Spec, Step,
+    Arg, Backend, Body, Condition, DecodeScale, DecoderSpec, Dist, DrawSpec, Output, Placement,
+    ReaderKind, ReaderSpec, Spec, Step,
 };
 use forebay::policy::{Cache, LastBatch, MaxBad, OnError};
 use forebay::tensor::{DType, Layout};
@@ -171,10 +171,15 @@ fn outputs() -> impl Strategy<Value = Vec<Output>> {
 
 fn specs() -> impl Strategy<Value = Spec> {
     let scale = prop_oneof![Just(DecodeScale::Exact), Just(DecodeScale::Fast)];
-    let decoder = (any::<bool>(), any::<bool>(), any::<u64>(), scale);
-    let decoder = decoder.prop_map(|(cpu, exact, split, scale)| {
+    let backend = prop::sample::select(Backend::NAMES.map(|(_, backend)| backend).to_vec());
+    let decoder = (any::<bool>(), any::<bool>(), any::<u64>(), scale, backend);
+    let decoder = decoder.prop_map(|(cpu, exact, split, scale, backend)| {
         let device = if cpu { Placement::Cpu } else { Placement::Mixed };
-        DecoderSpec { device, exact, split, scale }
+        let backend = match backend {
+            Backend::Nvjpeg if exact || cpu => Backend::Auto,
+            backend => backend,
+        };
+        DecoderSpec { device, backend, exact, split, scale }
     });
     let draws = prop::collection::vec((dist(), any::<bool>()), DRAWS.len());
     (any::<u64>(), reader(), decoder, draws, steps(), outputs()).prop_map(

@@ -45,7 +45,7 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn of(slots: &layout::Slots) -> Self {
-        let &layout::Slots { component, first, across, down } = slots;
+        let &layout::Slots { component, first, across, down, .. } = slots;
         let [component, first, across, down] = [component, first, across, down].map(|n| n as u32);
         Slots { component, first, across, down }
     }
@@ -110,7 +110,9 @@ pub(super) struct Run {
     pub(super) stride: i32,
     pub(super) paired: u32,
     pub(super) lanes: u32,
+    pub(super) side: u32,
     pub(super) image: u32,
+    pub(super) unused: u32,
 }
 
 /// `ColourArgs` of `kernels/colour.cu`.
@@ -128,17 +130,20 @@ pub struct ColourArgs {
 pub(super) struct Picture {
     pub(super) planes: [u64; 3],
     pub(super) to: u64,
-    pub(super) size: [i32; 2],
     pub(super) chroma_size: [i32; 2],
     pub(super) strides: [i32; 2],
+    /// First rows of planes.
     pub(super) firsts: [i32; 2],
+    /// First columns.
+    pub(super) lefts: [i32; 2],
+    pub(super) columns: [i32; 2],
+    pub(super) top: i32,
     pub(super) rows: [i32; 2],
     /// A [`Chroma`](super::kernels::Chroma).
     pub(super) chroma: u32,
-    pub(super) unused: u32,
 }
 
 const _: () = assert!(size_of::<EntropyArgs>() == 32 && size_of::<Scan>() == 48);
 const _: () = assert!(size_of::<Form>() == 272 && size_of::<Codes>() == 4488);
-const _: () = assert!(size_of::<IdctArgs>() == 32 && size_of::<Run>() == 64);
-const _: () = assert!(size_of::<ColourArgs>() == 16 && size_of::<Picture>() == 80);
+const _: () = assert!(size_of::<IdctArgs>() == 32 && size_of::<Run>() == 72);
+const _: () = assert!(size_of::<ColourArgs>() == 16 && size_of::<Picture>() == 88);

@@ -9,7 +9,9 @@ use super::args::{
 use super::entropy::{Group, LANES};
 use super::header::Frame;
 use super::layout::Layout;
+use super::part::Part;
 use super::{Prepared, bits};
+use crate::decoder::{Region, Scale};
 use bytemuck::bytes_of;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -34,25 +36,25 @@ pub(super) struct Shape {
     /// But for the codes, which lie in the pool.
     form: Form,
     /// The codes of each component.
-    dc: Vec<Part>,
-    ac: Vec<Part>,
+    dc: Vec<Piece>,
+    ac: Vec<Piece>,
     /// Factors and places of each run.
-    runs: Vec<[Part; 2]>,
+    runs: Vec<[Piece; 2]>,
     /// The last coefficient of each group where nobody looks for it.
-    unknown: Part,
+    unknown: Piece,
     /// Whether each restart interval has a thread.
     many: bool,
 }
 
 /// Bytes for the pool.
-struct Part {
+struct Piece {
     bytes: Box<[u8]>,
     hash: u64,
 }
 
-impl Part {
+impl Piece {
     fn new(bytes: &[u8]) -> Self {
-        Part { bytes: bytes.into(), hash: xxh3_64(bytes) }
+        Piece { bytes: bytes.into(), hash: xxh3_64(bytes) }
     }
 }
 
@@ -60,8 +62,11 @@ impl Shape {
     /// `None`: there is no memory for it, or it is too large.
     pub(super) fn of(frame: &Frame) -> Option<Self> {
         let fits = u64::from(frame.width) * u64::from(frame.height) <= LARGEST;
-        let layout = fits.then(|| Layout::whole(frame))??;
-        let mcus = u32::try_from(layout.mcus.0 * layout.mcus.1).ok()?;
+        let whole = Region::whole(frame.width, frame.height);
+        let part = || Part::of(frame, whole, Scale::Full);
+        let layout = fits.then(|| Layout::one_band(frame, part()))??;
+        let (columns, rows) = layout.part.all;
+        let mcus = u32::try_from(columns * rows).ok()?;
         let interval = layout.interval.min(mcus);
         let mut slots = [Slots::default(); MOST_BLOCKS];
         for (slot, block) in slots.iter_mut().zip(&layout.blocks) {
@@ -70,7 +75,7 @@ impl Shape {
         let form = Form {
             dc: [0; 3],
             ac: [0; 3],
-            columns: layout.mcus.0 as u32,
+            columns: columns as u32,
             mcus,
             interval,
             intervals: mcus.div_ceil(interval),
@@ -81,14 +86,14 @@ impl Shape {
         };
         let parts = layout.runs.iter().zip(&layout.quantisation);
         Some(Shape {
-            dc: frame.components.iter().map(|c| Part::new(bytes_of(&c.dc.codes()))).collect(),
-            ac: frame.components.iter().map(|c| Part::new(bytes_of(&c.ac.codes()))).collect(),
+            dc: frame.components.iter().map(|c| Piece::new(bytes_of(&c.dc.codes()))).collect(),
+            ac: frame.components.iter().map(|c| Piece::new(bytes_of(&c.ac.codes()))).collect(),
             runs: parts
                 .map(|(run, factors)| {
-                    [Part::new(factors), Part::new(bytemuck::cast_slice(&run.places.at))]
+                    [Piece::new(factors), Piece::new(bytemuck::cast_slice(&run.places.at))]
                 })
                 .collect(),
-            unknown: Part::new(&vec![63; layout.groups]),
+            unknown: Piece::new(&vec![63; layout.groups]),
             many: many(&layout),
             layout,
             form,
@@ -97,17 +102,19 @@ impl Shape {
 }
 
 fn pixels(layout: &Layout) -> u64 {
-    layout.width as u64 * layout.height as u64
+    let (width, height) = layout.part.size;
+    width as u64 * height as u64
 }
 
 /// Whether each restart interval has a thread.
 fn many(layout: &Layout) -> bool {
-    (layout.interval as usize) < layout.mcus.0 * layout.mcus.1 && pixels(layout) > SERIAL
+    let (columns, rows) = layout.part.all;
+    (layout.interval as usize) < columns * rows && pixels(layout) > SERIAL
 }
 
 /// Pixels that one thread decodes.
 pub(super) fn serial(layout: &Layout) -> u64 {
-    let (h, v) = layout.halved;
+    let (h, v) = layout.part.halved;
     match many(layout) {
         true => u64::from(layout.interval) * (64 * h * v) as u64,
         false => pixels(layout),
@@ -123,7 +130,7 @@ struct Pool {
 
 impl Pool {
     /// Where the part is. `None`: there is more than 32 bits can tell.
-    fn place(&mut self, part: &Part) -> Option<u32> {
+    fn place(&mut self, part: &Piece) -> Option<u32> {
         if let Some(&at) = self.known.get(&part.hash)
             && self.bytes[at as usize..].starts_with(&part.bytes)
         {
@@ -254,7 +261,7 @@ impl Batch {
         for (k, (dc, ac)) in shape.dc.iter().zip(&shape.ac).enumerate() {
             (form.dc[k], form.ac[k]) = (self.pool.place(dc)?, self.pool.place(ac)?);
         }
-        let form = self.pool.place(&Part::new(bytes_of(&form)))?;
+        let form = self.pool.place(&Piece::new(bytes_of(&form)))?;
         let runs = shape
             .runs
             .iter()
@@ -364,6 +371,8 @@ impl Batch {
                     paired: run.places.paired.into(),
                     // Threads without a block would only wait for the others.
                     lanes: LANES as u32,
+                    side: run.places.side,
+                    unused: 0,
                     image: entry.image,
                 };
                 table(tables.runs, runs, bytes_of(&entry));
@@ -422,19 +431,20 @@ impl Batch {
 
 /// All of a picture, whose planes begin at `base`.
 fn picture(layout: &Layout, base: u64, pixels: u64) -> Picture {
-    let &Layout { width, height, halved: (h, v), chroma, .. } = layout;
+    let &Part { size: (width, height), halved: (h, v), chroma, .. } = &layout.part;
     let luma = &layout.planes[0];
     let [cb, cr] = if let [_, cb, cr] = &layout.planes[..] { [cb, cr] } else { [luma, luma] };
     let number = |n: usize| n as i32;
     Picture {
         planes: [luma, cb, cr].map(|plane| base + plane.at as u64),
         to: pixels,
-        size: [width, height].map(number),
         chroma_size: [width.div_ceil(h), height.div_ceil(v)].map(number),
         strides: [luma.stride, cb.stride].map(number),
         firsts: [0; 2],
+        lefts: [0; 2],
+        columns: [0, number(width)],
+        top: 0,
         rows: [0, number(height)],
         chroma: chroma as u32,
-        unused: 0,
     }
 }

@@ -57,8 +57,13 @@ impl Stream {
 
     /// Whether nothing of an interval is left behind `bits` but what fills its last byte up.
     pub(super) fn ends_at(&self, index: usize, bits: &Bits) -> bool {
+        self.left(index, bits).is_some_and(|left| left < 8)
+    }
+
+    /// Bits of an interval behind `bits`. `None`: these lie behind its end.
+    pub(super) fn left(&self, index: usize, bits: &Bits) -> Option<usize> {
         let used = bits.at * 8 - bits.count as usize;
-        self.ends.get(index).is_some_and(|end| (end * 8).wrapping_sub(used) < 8)
+        (self.ends.get(index)? * 8).checked_sub(used)
     }
 }
 
@@ -134,12 +139,16 @@ mod tests {
             });
             assert_eq!(bits.held >> (64 - step), expected);
             assert!(!stream.ends_at(0, &bits));
+            assert_eq!(stream.left(0, &bits), Some(102 * 8 - used));
             bits.drop(step);
             (used, step) = (used + step as usize, step % 13 + 1);
         }
         bits.refill(stream.bytes()).unwrap();
         bits.drop(102 * 8 - used as u32);
         assert!(stream.ends_at(0, &bits));
+        bits.refill(stream.bytes()).unwrap();
+        bits.drop(1);
+        assert!(stream.left(0, &bits).is_none() && !stream.ends_at(0, &bits), "a bit too many");
     }
 
     #[test]

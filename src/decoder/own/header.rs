@@ -36,6 +36,8 @@ pub(super) struct Frame {
     pub(super) components: Vec<Component>,
     /// MCUs between restart markers; 0: none.
     pub(super) interval: u32,
+    /// Rows of MCUs that libjpeg reads together: more than one of some gray files.
+    pub(super) together: usize,
     /// Where the entropy-coded bytes begin.
     pub(super) scan: usize,
     pub(super) orientation: Orientation,
@@ -176,8 +178,13 @@ impl<'a> Segments<'a> {
         let components =
             selectors.iter().zip(self.components).map(component).collect::<Option<_>>()?;
         let orientation = jpeg_header::orientation(&jpeg[..at]);
-        let interval = self.interval;
-        Some(Frame { width, height, halved, components, interval, scan: at, orientation })
+        // A lone component is not interleaved, but libjpeg takes as many rows of blocks as its factor says.
+        let together = match *self.components {
+            [[_, factors, _]] => usize::from(factors & 15),
+            _ => 1,
+        };
+        let (interval, scan) = (self.interval, at);
+        Some(Frame { width, height, halved, components, interval, together, scan, orientation })
     }
 
     /// How chroma is halved, of gray and YCbCr, which libjpeg tells from RGB by JFIF and Adobe segments
@@ -206,5 +213,19 @@ impl<'a> Segments<'a> {
             }
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+impl Frame {
+    /// A picture in colour that says nothing else.
+    pub(super) fn plain(width: u32, height: u32, halved: (usize, usize)) -> Self {
+        let mut tables = Tables::default();
+        let mut code = |class| tables.get(class, &[0; 16], &[]).expect("a code of nothing");
+        let (dc, ac) = (code(Class::Dc), code(Class::Ac));
+        let component = || Component { quantisation: [1; 64], dc: dc.clone(), ac: ac.clone() };
+        let components = vec![component(), component(), component()];
+        let orientation = Orientation::UPRIGHT;
+        Frame { width, height, halved, components, interval: 0, together: 1, scan: 0, orientation }
     }
 }

@@ -4,6 +4,8 @@
 use super::args::{ColourArgs, IdctArgs, Picture, Run};
 use super::entropy::{Group, LANES};
 use super::layout::{Layout, Plane};
+use super::part::{Part, ranges};
+use crate::decoder::Region;
 use crate::device::Kernel;
 use crate::device::cpu::Cpu;
 use std::ops::Range;
@@ -13,6 +15,8 @@ pub(super) struct Places {
     /// Of each block's first sample.
     pub(super) at: Vec<i32>,
     pub(super) stride: i32,
+    /// Samples of a block's row and column: 8, 4, 2 or 1.
+    pub(super) side: u32,
     /// Blocks 2k and 2k + 1 of a group lie beside each other.
     pub(super) paired: bool,
     /// Bytes of planes that hold them all.
@@ -21,16 +25,23 @@ pub(super) struct Places {
 
 impl Places {
     /// Rows of samples are `stride` bytes apart.
-    pub(super) fn new(at: impl Iterator<Item = usize>, stride: usize, paired: bool) -> Self {
+    pub(super) fn new(
+        at: impl Iterator<Item = usize>,
+        stride: usize,
+        side: usize,
+        paired: bool,
+    ) -> Self {
+        assert!(matches!(side, 1 | 2 | 4 | 8));
         let at: Vec<usize> = at.collect();
         let pairs = || at.as_chunks::<2>().0.iter();
-        assert!(!paired || pairs().all(|[one, two]| one + 8 == *two));
-        let reach = at.iter().max().map_or(0, |most| most + 7 * stride + 8);
+        assert!(!paired || pairs().all(|[one, two]| one + side == *two));
+        let reach = at.iter().max().map_or(0, |most| most + (side - 1) * stride + side);
         // Planes of some gigabytes would hold more than the widest picture has.
         let number = |n: usize| i32::try_from(n).expect("a band's planes are small");
         number(reach);
         let stride = number(stride);
-        Places { at: at.into_iter().map(number).collect(), stride, paired, reach }
+        let at = at.into_iter().map(number).collect();
+        Places { at, stride, side: side as u32, paired, reach }
     }
 }
 
@@ -45,6 +56,27 @@ pub(super) enum Chroma {
     HalfXy,
     RepeatX,
     RepeatXy,
+    RepeatY,
+}
+
+impl Chroma {
+    /// Whether a pixel is made of samples of two columns.
+    pub(super) fn mixes_columns(self) -> bool {
+        matches!(self, Chroma::HalfX | Chroma::HalfXy)
+    }
+
+    /// Whether a pixel is made of samples of two rows.
+    pub(super) fn mixes_rows(self) -> bool {
+        matches!(self, Chroma::HalfY | Chroma::HalfXy)
+    }
+}
+
+/// The rows of luma that planes hold.
+pub(super) struct Band {
+    /// The first of the band.
+    pub(super) first: usize,
+    /// Rows before it that are still there.
+    pub(super) held: usize,
 }
 
 /// The kernels of one level.
@@ -80,7 +112,9 @@ impl Kernels {
             stride: places.stride,
             paired: places.paired.into(),
             lanes: (slots - (groups.len() - 1) * LANES) as u32,
+            side: places.side,
             image: 0,
+            unused: 0,
         };
         let args = IdctArgs {
             runs: &raw const run as u64,
@@ -90,54 +124,64 @@ impl Kernels {
             unused: 0,
         };
         // SAFETY: the lengths checked above are what the kernel reads for the run, of which a range asks for
-        // no groups' numbers; it writes eight rows of eight bytes at each place, which `reach` covers. All
+        // no groups' numbers; it writes `side` rows of as many bytes at each place, which `reach` covers. All
         // outlive the call, and nothing else uses what it writes.
         unsafe { self.cpu.launch(Kernel::Idct, (&raw const args).cast(), 0..1) };
         doubt == 0
     }
 
-    /// Samples to rows `rows` of the picture `out`, where `planes` hold the band that begins with row
-    /// `band` of luma.
+    /// Samples of `band`, which `planes` hold, to rows `rows` of `window`, which is `out`.
     pub(super) fn colour(
         &self,
         layout: &Layout,
+        window: Region,
         planes: &[u8],
-        band: usize,
+        Band { first: band, held }: Band,
         rows: Range<usize>,
         out: &mut [u8],
     ) {
-        let &Layout { width, height, halved: (h, v), .. } = layout;
+        let Part { size, halved, chroma, sides, across, .. } = &layout.part;
+        let (columns, all) = ranges(window);
+        let &(h, v) = halved;
         let luma = &layout.planes[0];
         let [cb, cr] = if let [_, cb, cr] = &layout.planes[..] { [cb, cr] } else { [luma, luma] };
-        let chroma_height = height.div_ceil(v);
-        assert!(planes.len() == layout.memory && out.len() == width * height * 3);
-        assert!(rows.start < rows.end && rows.end <= height);
+        let chroma_size = [size.0.div_ceil(h), size.1.div_ceil(v)];
+        assert!(planes.len() == layout.memory && out.len() == columns.len() * all.len() * 3);
+        assert!(all.start <= rows.start && rows.start < rows.end && rows.end <= all.end);
         // Each row's own samples, and those of the rows of chroma around it, are there.
         let has = |from: usize, to: usize, first: usize, plane: &Plane| {
-            from + plane.kept.min(first) >= first && to <= first + plane.rows
+            from + plane.kept.min(held) >= first && to <= first + plane.rows
         };
         assert!(has(rows.start, rows.end, band, luma));
-        let from = (rows.start / v).saturating_sub(v - 1);
-        let to = (rows.end.div_ceil(v) + v - 1).min(chroma_height);
+        let mixed = usize::from(chroma.mixes_rows());
+        let from = rows.start.saturating_sub(mixed) / v;
+        let to = (rows.end / v + mixed).max(rows.end.div_ceil(v)).min(chroma_size[1]);
         assert!(has(from, to, band / v, cb) && has(from, to, band / v, cr));
+        // So are those of each column.
+        let left = across.start * sides[1];
+        let mixed = usize::from(chroma.mixes_columns());
+        let to = (columns.end.div_ceil(h) + mixed).min(chroma_size[0]);
+        assert!(columns.start.saturating_sub(mixed) / h >= left && to <= left + cb.stride);
+        assert!(columns.end <= left * h + luma.stride);
 
         let number = |n: usize| n as i32;
         let picture = Picture {
             // Not slices of each, since strips read a little before and behind a plane.
             planes: [luma, cb, cr].map(|plane| planes.as_ptr().wrapping_add(plane.at) as u64),
             to: out.as_mut_ptr() as u64,
-            size: [width, height].map(number),
-            chroma_size: [width.div_ceil(h), chroma_height].map(number),
+            chroma_size: chroma_size.map(number),
             strides: [luma.stride, cb.stride].map(number),
             firsts: [number(band) - number(luma.kept), number(band / v) - number(cb.kept)],
+            lefts: [left * h, left].map(number),
+            columns: [columns.start, columns.end].map(number),
+            top: number(all.start),
             rows: [rows.start, rows.end].map(number),
-            chroma: layout.chroma as u32,
-            unused: 0,
+            chroma: *chroma as u32,
         };
         let args = ColourArgs { pictures: &raw const picture as u64, n: 1, tiles: 1 };
         // SAFETY: the rows that are read were checked above to be among those of the planes, which have
         // enough bytes before and behind them for what a strip reads past its row; it writes the rows
-        // `rows` of a picture of `out`'s size. All outlive the call.
+        // `rows` of a window of `out`'s size. All outlive the call.
         unsafe { self.cpu.launch(Kernel::Colour, (&raw const args).cast(), 0..1) };
     }
 }
@@ -192,13 +236,18 @@ mod tests {
         let mut state = 1;
         let cases =
             [(0, 1000), (4, 1500), (9, 1900), (20, 1900), (63, 2000), (63, 5000), (63, 60_000)];
-        for (last, sum) in cases {
+        for (side, (last, sum)) in
+            [8, 4, 2, 1].into_iter().flat_map(|s| cases.map(|case| (s, case)))
+        {
             for paired in [false, true] {
                 const N: usize = 3;
                 let groups = groups(N, last, sum, &mut state);
                 // Blocks beside each other, or below.
-                let at = |k: usize| if paired { k / 2 * 128 + k % 2 * 8 } else { k * 128 + 16 };
-                let places = Places::new((0..N * LANES).map(at), 16, paired);
+                let at = |k: usize| match paired {
+                    true => k / 2 * 16 * side + k % 2 * side,
+                    false => k * 16 * side + 5,
+                };
+                let places = Places::new((0..N * LANES).map(at), 16, side, paired);
                 let factors = [1_i16; 64 * LANES];
                 let (n, lasts, run_of) = (N as u32, [last as u8; N], [0_u32; N]);
                 let blocks = (n * LANES as u32).div_ceil(THREADS);
@@ -213,9 +262,11 @@ mod tests {
                         first: 0,
                         groups: n,
                         stride: places.stride,
-                        paired: places.paired.into(),
+                        paired: paired.into(),
                         lanes: LANES as u32,
+                        side: side as u32,
                         image: 0,
+                        unused: 0,
                     };
                     let args = IdctArgs {
                         runs: &raw const run as u64,
@@ -228,8 +279,12 @@ mod tests {
                     // What is in doubt does not count.
                     (doubt == 0, if doubt == 0 { planes } else { Vec::new() })
                 });
-                assert_eq!(sure, sum < 60_000, "{last} {sum}");
+                // The first coefficient alone is never so loud.
+                assert_eq!(sure, sum < 60_000 || side == 1, "{side} {last} {sum}");
                 assert!(!sure || planes[places.reach..] == [7; 8]);
+                // Nothing between the blocks' rows.
+                let untouched = planes.iter().filter(|&&v| v == 7).count();
+                assert!(!sure || untouched >= planes.len() - N * LANES * side * side);
             }
         }
     }
@@ -239,35 +294,50 @@ mod tests {
         use Chroma::*;
         let mut state = 2;
         let halves = [(None, 1, 1), (Full, 1, 1), (HalfX, 2, 1), (HalfY, 1, 2), (HalfXy, 2, 2)];
-        let repeats = [(RepeatX, 2, 1), (RepeatXy, 2, 2)];
+        let repeats = [(RepeatX, 2, 1), (RepeatXy, 2, 2), (RepeatY, 1, 2)];
         for (chroma, h, v) in halves.into_iter().chain(repeats) {
             for width in [1_usize, 2, 3, 4, 5, 31, 32, 33, 64, 71] {
-                let height = 5;
+                let height = 5_usize;
                 let stride = 80;
                 let bytes: Vec<u8> =
                     (0..3 * 8 * stride + 128).map(|_| draw(&mut state) as u8).collect();
                 let number = |n: usize| n as i32;
-                let rows = [1, height].map(number);
-                always_the_same(Kernel::Colour, 3, |launch| {
-                    let mut out = vec![9_u8; width * height * 3 + 8];
-                    let picture = Picture {
-                        planes: [0, 1, 2].map(|k| bytes[64 + k * 8 * stride..].as_ptr() as u64),
-                        to: out.as_mut_ptr() as u64,
-                        size: [width, height].map(number),
-                        chroma_size: [width.div_ceil(h), height.div_ceil(v)].map(number),
-                        strides: [stride; 2].map(number),
-                        firsts: [0; 2],
-                        rows,
-                        chroma: chroma as u32,
-                        unused: 0,
-                    };
-                    let pictures = &raw const picture as u64;
-                    let args = ColourArgs { pictures, n: 1, tiles: 3 };
-                    launch((&raw const args).cast());
-                    assert!(out[..width * 3].iter().all(|&v| v == 9), "a row before");
-                    assert!(out[width * height * 3..] == [9; 8], "bytes behind");
-                    out
-                });
+                // The whole, then windows of it, whose pixels must be the whole's.
+                let mut whole = Vec::new();
+                for left in [0, width / 2, width - 1, width / 3] {
+                    let right = if left == width / 3 { width - width / 4 } else { width };
+                    let (columns, rows) = (left..right, if left == 0 { 0..height } else { 1..3 });
+                    let out = always_the_same(Kernel::Colour, 3, |launch| {
+                        let len = columns.len() * rows.len() * 3;
+                        let mut out = vec![9_u8; 8 + len + 8];
+                        let picture = Picture {
+                            planes: [0, 1, 2].map(|k| bytes[64 + k * 8 * stride..].as_ptr() as u64),
+                            to: out[8..].as_mut_ptr() as u64,
+                            chroma_size: [width.div_ceil(h), height.div_ceil(v)].map(number),
+                            strides: [stride; 2].map(number),
+                            firsts: [0; 2],
+                            lefts: [0; 2],
+                            columns: [left, right].map(number),
+                            top: number(rows.start),
+                            rows: [rows.start, rows.end].map(number),
+                            chroma: chroma as u32,
+                        };
+                        let pictures = &raw const picture as u64;
+                        let args = ColourArgs { pictures, n: 1, tiles: 3 };
+                        launch((&raw const args).cast());
+                        assert!(out[..8] == [9; 8] && out[8 + len..] == [9; 8], "bytes around");
+                        out
+                    });
+                    if left == 0 && right == width {
+                        whole.clone_from(&out);
+                    }
+                    for (k, y) in rows.enumerate() {
+                        let row =
+                            |out: &[u8], at: usize| out[8 + at * 3..][..columns.len() * 3].to_vec();
+                        let expected = row(&whole, y * width + left);
+                        assert!(row(&out, k * columns.len()) == expected, "{chroma:?} {columns:?}");
+                    }
+                }
             }
         }
     }

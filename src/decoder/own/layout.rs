@@ -1,19 +1,22 @@
 //! Where the blocks of a picture go: into lanes of groups, and from there into planes of samples.
 //!
-//! A picture is decoded in bands of whole MCU rows, so that what one step leaves is in the cache for the next.
+//! A picture, or a window of it, is decoded in bands of whole MCU rows, so that what one step leaves is in the cache for the next.
 //! Slots are places for blocks, sixteen a group. A row of blocks has a power of two of them, or a multiple of
 //! sixteen: then a group's blocks lie beside each other in a plane, or are short rows below each other. A small
 //! picture is one band, and one group holds several of its rows, or the blocks of both chroma components.
 
 use super::entropy::LANES;
 use super::header::Frame;
-use super::kernels::{Chroma, Places};
+use super::kernels::Places;
+use super::part::Part;
 use crate::tensor::Buffer;
 use std::ops::Range;
 
 /// The slots of one block of each MCU of a band.
 pub(super) struct Slots {
     pub(super) component: usize,
+    /// Whether nothing is needed but its first coefficient.
+    pub(super) flat: bool,
     /// Of the band's first MCU.
     pub(super) first: usize,
     /// From an MCU to the next.
@@ -58,18 +61,15 @@ pub(super) struct Plane {
     pub(super) rows: usize,
 }
 
-/// All that follows from a frame but its Huffman codes.
+/// All that follows from a frame, and what is wanted of it, but the Huffman codes.
 pub(super) struct Layout {
-    pub(super) width: usize,
-    pub(super) height: usize,
-    pub(super) halved: (usize, usize),
-    pub(super) chroma: Chroma,
-    /// Columns and rows of MCUs.
-    pub(super) mcus: (usize, usize),
+    pub(super) part: Part,
     /// MCUs between restart markers; all, where there are none.
     pub(super) interval: u32,
     /// Rows of MCUs of a full band.
     pub(super) band: usize,
+    /// Rows of luma of an MCU.
+    pub(super) mcu_rows: usize,
     /// The blocks of an MCU in order.
     pub(super) blocks: Vec<Slots>,
     pub(super) runs: Vec<Run>,
@@ -93,40 +93,37 @@ impl Layout {
     const TAIL: usize = 64;
 
     /// In bands that fit the cache. `None`: there is no memory for it.
-    pub(super) fn of(frame: &Frame) -> Option<Self> {
-        Self::new(frame, false)
+    pub(super) fn of(frame: &Frame, part: Part) -> Option<Self> {
+        Self::new(frame, part, false)
     }
 
     /// As one band. `None`: there is no memory for it.
-    pub(super) fn whole(frame: &Frame) -> Option<Self> {
-        Self::new(frame, true)
+    pub(super) fn one_band(frame: &Frame, part: Part) -> Option<Self> {
+        Self::new(frame, part, true)
     }
 
-    fn new(frame: &Frame, whole: bool) -> Option<Self> {
-        let (width, height) = (frame.width as usize, frame.height as usize);
+    fn new(frame: &Frame, part: Part, one_band: bool) -> Option<Self> {
         let (h, v) = frame.halved;
-        let mcus = (width.div_ceil(8 * h), height.div_ceil(8 * v));
+        let [side, _] = part.sides;
+        let (across, down) = (part.across.len(), part.down.len());
         let colour = frame.components.len() == 3;
-        let luma_row = slots(mcus.0 * h);
-        let chroma_row = slots(mcus.0);
-        // As many rows as fill groups, if the picture has them.
+        let luma_row = slots(across * h);
+        let chroma_row = slots(across);
+        // As many rows as fill groups, if the part has them.
         let least = if colour { (2 * chroma_row).min(luma_row * v) } else { luma_row };
-        let band = if whole { mcus.1 } else { LANES.div_ceil(least).min(mcus.1) };
+        let band = if one_band { down } else { LANES.div_ceil(least).min(down) };
         // Between bands, the last row of chroma waits for the next, and with it its rows of luma; upsampling
         // looks at the row before, too.
-        let kept = if v == 2 && band < mcus.1 { 2 } else { 0 };
+        let kept = if part.chroma.mixes_rows() && band < down { 2 } else { 0 };
 
         let mut layout = Layout {
-            width,
-            height,
-            halved: frame.halved,
-            chroma: chroma(colour, frame.halved, width),
-            mcus,
+            part,
             interval: match frame.interval {
                 0 => u32::MAX,
                 interval => interval,
             },
             band,
+            mcu_rows: v * side,
             blocks: Vec::new(),
             runs: Vec::new(),
             quantisation: Vec::new(),
@@ -137,12 +134,14 @@ impl Layout {
         for y in 0..v {
             for x in 0..h {
                 let (first, down) = (y * luma_row + x, v * luma_row);
-                layout.blocks.push(Slots { component: 0, first, across: h, down });
+                let flat = side == 1;
+                layout.blocks.push(Slots { component: 0, flat, first, across: h, down });
             }
         }
         let luma = band * v * luma_row;
-        let at = layout.plane(luma.next_multiple_of(LANES) / luma_row, luma_row, kept, band * v);
-        layout.run(luma, v * luma_row, luma_row, |slot| place(at, luma_row, slot));
+        let rows = luma.next_multiple_of(LANES) / luma_row;
+        let plane = layout.plane(rows, luma_row, side, kept, band * v);
+        layout.run(luma, v * luma_row, luma_row, side, |slot| plane.place(slot));
         let table = &frame.components[0].quantisation;
         layout.quantisation.push(lanes(table, LANES, table)?);
         if colour {
@@ -154,54 +153,74 @@ impl Layout {
 
     /// Both chroma components, of `each` slots a band.
     fn add_chroma(&mut self, frame: &Frame, each: usize, row: usize, kept: usize) -> Option<()> {
+        let [_, side] = self.part.sides;
         let shared = 2 * each <= LANES;
         // Slots that have no block of the first, or the second, component, in a plane's rows.
         let rows = |slots: usize| slots / row;
         let whole = each.next_multiple_of(LANES);
         let sizes = if shared { [each, LANES - each] } else { [whole, whole] };
-        let [cb, cr] = sizes.map(|size| self.plane(rows(size), row, kept, self.band));
+        let [cb, cr] = sizes.map(|size| self.plane(rows(size), row, side, kept, self.band));
         let first = self.groups * LANES;
         let second = first + sizes[0];
         for (component, first) in [(1, first), (2, second)] {
-            self.blocks.push(Slots { component, first, across: 1, down: row });
+            let flat = side == 1;
+            self.blocks.push(Slots { component, flat, first, across: 1, down: row });
         }
         let [one, two] = [1, 2].map(|c| &frame.components[c].quantisation);
         if shared {
-            self.run(2 * each, 0, row, |slot| match slot.checked_sub(each) {
-                None => place(cb, row, slot),
-                Some(slot) => place(cr, row, slot),
+            self.run(2 * each, 0, row, side, |slot| match slot.checked_sub(each) {
+                None => cb.place(slot),
+                Some(slot) => cr.place(slot),
             });
             self.quantisation.push(lanes(one, each, two)?);
         } else {
-            for (at, table) in [(cb, one), (cr, two)] {
-                self.run(each, row, row, |slot| place(at, row, slot));
+            for (plane, table) in [(cb, one), (cr, two)] {
+                self.run(each, row, row, side, |slot| plane.place(slot));
                 self.quantisation.push(lanes(table, LANES, table)?);
             }
         }
         Some(())
     }
 
-    /// Adds a plane of `blocks` rows of blocks, of which `band` are of a full band; gives the place and the
-    /// stride of its first block.
-    fn plane(&mut self, blocks: usize, row: usize, kept: usize, band: usize) -> usize {
-        let (at, stride) = (self.memory, row * 8);
-        self.memory += (kept + blocks * 8) * stride;
-        self.planes.push(Plane { at, stride, kept, rows: band * 8 });
-        at + kept * stride
+    /// Adds a plane of `blocks` rows of blocks, of which `band` are of a full band; gives where they lie.
+    fn plane(&mut self, blocks: usize, row: usize, side: usize, kept: usize, band: usize) -> Grid {
+        let (at, stride) = (self.memory, row * side);
+        self.memory += (kept + blocks * side) * stride;
+        self.planes.push(Plane { at, stride, kept, rows: band * side });
+        Grid { at: at + kept * stride, row, side }
     }
 
-    /// Adds a run of groups for `slots` slots.
-    fn run(&mut self, slots: usize, per_row: usize, row: usize, place: impl Fn(usize) -> usize) {
+    /// Adds a run of groups for `slots` slots, whose blocks have `side` samples a side.
+    fn run(
+        &mut self,
+        slots: usize,
+        per_row: usize,
+        row: usize,
+        side: usize,
+        place: impl Fn(usize) -> usize,
+    ) {
         let all = slots.next_multiple_of(LANES);
-        let places = Places::new((0..all).map(place), row * 8, row > 1);
+        let places = Places::new((0..all).map(place), row * side, side, row > 1);
         self.runs.push(Run { first: self.groups, per_row, most: slots, places });
         self.groups += all / LANES;
     }
 }
 
-/// The first byte of a slot's block in a plane of `row` slots a row.
-fn place(at: usize, row: usize, slot: usize) -> usize {
-    at + slot / row * 8 * row * 8 + slot % row * 8
+/// Where the blocks of a plane lie.
+struct Grid {
+    /// The first byte of the first.
+    at: usize,
+    /// Blocks of a row.
+    row: usize,
+    side: usize,
+}
+
+impl Grid {
+    /// The first byte of a slot's block.
+    fn place(&self, slot: usize) -> usize {
+        let &Grid { at, row, side } = self;
+        at + slot / row * side * row * side + slot % row * side
+    }
 }
 
 /// A group's factors, of one table for the first `split` lanes and of another for the rest.
@@ -217,18 +236,4 @@ fn lanes(one: &[u16; 64], split: usize, two: &[u16; 64]) -> Option<Buffer> {
         second.fill(two.min(MOST) as i16);
     }
     Some(buffer)
-}
-
-fn chroma(colour: bool, halved: (usize, usize), width: usize) -> Chroma {
-    // libjpeg repeats the samples of up to two columns that are halved.
-    let narrow = width.div_ceil(2) <= 2;
-    match halved {
-        _ if !colour => Chroma::None,
-        (1, 1) => Chroma::Full,
-        (1, _) => Chroma::HalfY,
-        (_, 1) if narrow => Chroma::RepeatX,
-        (_, 1) => Chroma::HalfX,
-        _ if narrow => Chroma::RepeatXy,
-        _ => Chroma::HalfXy,
-    }
 }

@@ -1,8 +1,9 @@
 //! JPEG without libjpeg, equal to it to the bit: the fast lane for files that leave no doubt.
 //!
 //! It takes 8-bit sequential Huffman-coded files in gray or YCbCr of one scan whose every byte up to the end
-//! marker is as the standard has it. Anything else, and any doubt on the way, hands the file over to
-//! libjpeg-turbo, whose verdict stands: so there are no errors here but want of memory.
+//! marker is as the standard has it, and decodes all of a picture or a window, also at a smaller scale. Anything
+//! else, and any doubt on the way, hands the file over to libjpeg-turbo, whose verdict stands: so there are no
+//! errors here but want of memory.
 //!
 //! ```text
 //! header ──► stream ──► entropy ──► idct ──► colour
@@ -11,33 +12,37 @@
 //! ```
 
 mod args;
+mod bands;
 mod batch;
 mod bits;
 mod entropy;
 mod header;
 mod kernels;
 mod layout;
+mod part;
 mod tables;
 
 pub use args::{ColourArgs, EntropyArgs, IdctArgs};
 pub use batch::{Batch, Launch, Memory};
 
-use super::{Orientation, Pixels};
+use super::{Orientation, Pixels, Region, Scale};
 use crate::device::cpu::Cpu;
 use crate::error::Result;
 use crate::tensor::Buffer;
 use batch::Shape;
 use bits::Stream;
-use entropy::{Codes, Cursor, Group};
-use header::{Component, Frame};
+use entropy::Group;
+use header::Frame;
 use kernels::Kernels;
 use layout::Layout;
+use part::Part;
 use std::sync::{Arc, OnceLock};
 use tables::Tables;
 
 /// A JPEG's header that was read and leaves no doubt; files with the same bytes up to the scan share it.
 pub struct Prepared {
     frame: Frame,
+    /// Of the whole picture as it is stored.
     layout: Layout,
     /// For a GPU, once it is asked for.
     shape: OnceLock<Option<Shape>>,
@@ -123,14 +128,15 @@ impl Own {
             return Some(prepared);
         }
         let frame = header::read(jpeg, &mut self.tables)?;
-        let layout = Layout::of(&frame)?;
+        let whole = Region::whole(frame.width, frame.height);
+        let layout = Layout::of(&frame, Part::of(&frame, whole, Scale::Full))?;
         let prepared = Arc::new(Prepared { frame, layout, shape: OnceLock::new() });
         self.headers.keep(&jpeg[..prepared.frame.scan], &prepared);
         Some(prepared)
     }
 
-    /// Decodes `jpeg`, which begins with the header of `prepared`, as it lies. `None`: not for here, and the
-    /// content of `out` is unspecified.
+    /// Decodes `window`, which lies in the stored picture at `scale`, of `jpeg`, which begins with the header
+    /// of `prepared`. `None`: not for here, and the content of `out` is unspecified.
     ///
     /// # Errors
     /// Where there is no memory for it.
@@ -138,10 +144,13 @@ impl Own {
         &mut self,
         prepared: &Prepared,
         jpeg: &[u8],
+        window: Region,
+        scale: Scale,
         out: &mut Pixels,
     ) -> Result<Option<()>> {
         let Prepared { frame, layout, .. } = prepared;
-        let mcus = layout.mcus.0 as u64 * layout.mcus.1 as u64;
+        let (across, down) = layout.part.all;
+        let mcus = across as u64 * down as u64;
         let intervals = mcus.div_ceil(layout.interval.into());
         let scan = jpeg.get(frame.scan..).unwrap_or_default();
         if self.stream.load(scan, usize::try_from(intervals).unwrap_or(usize::MAX)).is_none() {
@@ -152,60 +161,24 @@ impl Own {
         if self.stream.bits() < mcus * layout.blocks.len() as u64 * 2 {
             return Ok(None);
         }
-        let rows = out.reset(frame.width, frame.height)?;
+        // To lay a small picture out anew takes longer than to decode all of it.
+        const SMALL: u64 = 16;
+        let whole = window == Region::whole(frame.width, frame.height);
+        let of_part;
+        let layout = if scale == Scale::Full && (whole || mcus <= SMALL) {
+            layout
+        } else {
+            let Some(layout) = Layout::of(frame, Part::of(frame, window, scale)) else {
+                return Ok(None);
+            };
+            of_part = layout;
+            &of_part
+        };
+        let rows = out.reset(window.width, window.height)?;
         self.coefficients.resize(layout.groups * size_of::<Group>())?;
         self.planes.resize(layout.memory)?;
         self.last.resize(layout.groups, 0);
-        Ok(self.bands(frame, layout, rows))
-    }
-
-    fn bands(&mut self, frame: &Frame, layout: &Layout, out: &mut [u8]) -> Option<()> {
-        let bytes = self.stream.bytes().len();
-        let code = |k: usize| {
-            let component = frame.components.get(k).unwrap_or(&frame.components[0]);
-            let Component { dc, ac, .. } = component;
-            Codes { dc, ac, pairs: ac.pairs(bytes) }
-        };
-        let codes = [code(0), code(1), code(2)];
-        let coefficients: &mut [i16] = bytemuck::cast_slice_mut(&mut self.coefficients[..]);
-        let mut cursor = Cursor::new(&self.stream, layout.interval)?;
-        let (_, v) = layout.halved;
-        let mut row = 0;
-        while row < layout.mcus.1 {
-            let rows = layout.band.min(layout.mcus.1 - row);
-            for run in &layout.runs {
-                let used = run.groups(rows);
-                let groups: &mut [Group] = coefficients.as_chunks_mut().0;
-                groups[used.clone()].as_flattened_mut().fill(0);
-                self.last[used].fill(0);
-            }
-            cursor.rows(&self.stream, &codes, layout, rows, coefficients, &mut self.last)?;
-            let groups: &[Group] = coefficients.as_chunks().0;
-            for (run, factors) in layout.runs.iter().zip(&layout.quantisation) {
-                let used = run.groups(rows);
-                let last = &self.last[used.clone()];
-                let slots = run.slots(rows);
-                let (groups, places) = (&groups[used], &run.places);
-                let sure =
-                    self.kernels.idct(groups, slots, factors, last, places, &mut self.planes);
-                if !sure {
-                    return None;
-                }
-            }
-            // What waits for the next band, and what waited for this one.
-            let (first, end) = (row * 8 * v, (row + rows) * 8 * v);
-            let kept = layout.planes[0].kept;
-            let begin = if row == 0 { 0 } else { first - kept };
-            row += rows;
-            let is_last = row == layout.mcus.1;
-            let end = if is_last { layout.height } else { end - kept };
-            self.kernels.colour(layout, &self.planes, first, begin..end, out);
-            for plane in layout.planes.iter().filter(|_| !is_last) {
-                let from = plane.at + plane.rows * plane.stride;
-                self.planes.copy_within(from..from + plane.kept * plane.stride, plane.at);
-            }
-        }
-        cursor.is_at_end(&self.stream).then_some(())
+        Ok(self.bands(frame, layout, window, rows))
     }
 }
 

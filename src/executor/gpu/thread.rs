@@ -109,8 +109,7 @@ fn serve(
         Err(error) => return drop(started.send(Err(error))),
     };
     let (nvjpeg, gpu, words) = open_nvjpeg(decoder);
-    let DecoderSpec { device, split, exact, .. } = *decoder;
-    let own = device == Placement::Mixed;
+    let (split, exact, own) = (decoder.least(), decoder.is_exact(), decoder.own_on_gpu());
     let rule = Rule { split, exact, own, gpu, limits: engine.limits };
     let _ = engine.decoder.set((rule, words));
     let _ = started.send(Ok(()));
@@ -150,7 +149,7 @@ fn serve(
 fn open_nvjpeg(decoder: &DecoderSpec) -> (Option<Nvjpeg>, Result<(), Reason>, String) {
     let reason = match decoder {
         DecoderSpec { device: Placement::Cpu, .. } => Reason::Pipeline,
-        DecoderSpec { exact: true, .. } => Reason::Exact,
+        _ if decoder.is_exact() => Reason::Exact,
         DecoderSpec { device: Placement::Mixed, .. } => {
             let started = Library::open().and_then(|library| {
                 let mut nvjpeg = Nvjpeg::new(library);

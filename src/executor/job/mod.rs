@@ -179,6 +179,13 @@ impl Job {
         let images = self.images();
         let sizes = &self.sizes[position * images..][..images];
         let source = self.sources.get(position);
+        if let Some(cache) = &self.shared.cache {
+            let after =
+                |seats: usize| self.order.places.get(position + seats).map(|place| place.id);
+            let threads = self.shared.workers.len();
+            // About the seats that this thread claims next.
+            cache.approach(after(threads), after(2 * threads));
+        }
         caught(|| worker.sample(&self.shared, thread, key, seat, sizes, source)).unwrap_or_else(
             |panic| {
                 // It may have left any part of it half changed.

@@ -260,6 +260,9 @@ impl Graph {
     /// [`Graph::decode`] with every setting of the decoder.
     pub fn decode_with(&self, jpegs: &Jpegs, decoder: DecoderSpec) -> Image {
         self.own(&jpegs.graph);
+        if let Err(error) = decoder.check() {
+            self.fail(format!("decode: {}", error.message()));
+        }
         let earlier = self.0.borrow_mut().decoder.replace(decoder.clone());
         if earlier.is_some_and(|earlier| earlier != decoder) {
             self.fail("decode is called twice with different settings; a graph decodes once");

@@ -100,6 +100,9 @@ fn decoder(decoder: &DecoderSpec) -> Vec<Pair> {
         Placement::Mixed => "\"mixed\"",
     };
     let mut pairs = vec![pair("device", device)];
+    if decoder.backend != default.backend {
+        pairs.push(pair("backend", text(decoder.backend.name())));
+    }
     if decoder.exact != default.exact {
         pairs.push(pair("exact", decoder.exact.to_string()));
     }

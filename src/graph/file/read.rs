@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use crate::graph::expr::{Expr, is_name};
 use crate::graph::nearest;
 use crate::graph::spec::{
-    Arg, Body, Condition, DecodeScale, DecoderSpec, Dist, DrawSpec, Output, Placement, ReaderKind,
-    ReaderSpec, Spec, Step,
+    Arg, Backend, Body, Condition, DecodeScale, DecoderSpec, Dist, DrawSpec, Output, Placement,
+    ReaderKind, ReaderSpec, Spec, Step,
 };
 use crate::policy::{Cache, LastBatch, MaxBad, OnError};
 use crate::tensor::{DType, Layout};
@@ -157,17 +157,23 @@ fn max_bad(field: Field<'_>) -> Result<MaxBad> {
 }
 
 fn decoder(section: Section<'_>) -> Result<DecoderSpec> {
-    section.only(&["device", "exact", "split", "scale"])?;
+    section.only(&["device", "backend", "exact", "split", "scale"])?;
     let default = DecoderSpec::default();
     let device = [("cpu", Placement::Cpu), ("mixed", Placement::Mixed)];
-    Ok(DecoderSpec {
+    let backend = section.get("backend");
+    let decoder = DecoderSpec {
+        backend: backend.map_or(Ok(default.backend), |field| field.choice(&Backend::NAMES))?,
         device: section.get("device").map_or(Ok(default.device), |field| field.choice(&device))?,
         exact: section.get("exact").map_or(Ok(default.exact), Field::bool)?,
         split: section.get("split").map_or(Ok(default.split), Field::whole)?,
         scale: section
             .get("scale")
             .map_or(Ok(default.scale), |field| field.choice(&DecodeScale::NAMES))?,
-    })
+    };
+    match (decoder.check(), backend) {
+        (Err(error), Some(field)) => Err(field.blame(error)),
+        (checked, _) => checked.map(|()| decoder),
+    }
 }
 
 fn shared_draw(section: Section<'_>) -> Result<DrawSpec> {

@@ -44,9 +44,16 @@ pub(crate) fn jpegs() -> Vec<Vec<u8>> {
     let mut doubled = vec![0x12];
     plain[tables.start + 5..tables.start + 5 + 64].iter().for_each(|q| doubled.extend([0, *q]));
     seeds.push(insert(&plain, 2, &segment(0xDB, &doubled)));
+    seeds.extend(wide());
     seeds
         .extend(shared("data/odd-images").into_iter().filter(|file| file.starts_with(b"\xFF\xD8")));
     seeds
+}
+
+/// Of several blocks each way, so that a part leaves some out.
+fn wide() -> [Vec<u8>; 2] {
+    let wide = picture(90, 40, 3);
+    [false, true].map(|progressive| jpeg(&wide, 90, 40, Kind { progressive, ..Kind::COURSE }))
 }
 
 pub(crate) fn images() -> Vec<Vec<u8>> {
@@ -99,11 +106,6 @@ pub(crate) fn images() -> Vec<Vec<u8>> {
     ];
     seeds.extend(others.iter().map(|bytes| bytes.to_vec()));
     seeds.extend(jpegs());
-    // Of several blocks each way, so that a part leaves some out.
-    let wide = picture(90, 40, 3);
-    for progressive in [false, true] {
-        seeds.push(jpeg(&wide, 90, 40, Kind { progressive, ..Kind::COURSE }));
-    }
     seeds.extend(shared("data/odd-images"));
     seeds
 }
