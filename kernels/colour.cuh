@@ -30,7 +30,7 @@ struct Picture {
   i32 chroma_width, chroma_height;  // of the whole picture
   i32 luma_stride, chroma_stride;
   i32 luma_row, chroma_row;
-  i32 luma_column, chroma_column;   // even, and half of it where columns are halved
+  i32 luma_column, chroma_column;   // half of it where columns are halved; strips may begin one before
   i32 left, right, top;
   i32 begin, end;  // rows to write
   u32 chroma;      // Chroma

@@ -23,7 +23,7 @@ pub(super) fn name(format: ImageFormat) -> &'static str {
 pub(super) fn header(bytes: &[u8], format: ImageFormat) -> Result<Header> {
     let container = container::look(bytes, format, &Limits::default())?;
     let decoder = open(&container, format, bytes.len())?;
-    let (width, height) = decoder.dimensions();
+    let (width, height) = size(&decoder, format)?;
     let color = decoder.color_type();
     Ok(Header {
         format: name(format),
@@ -49,7 +49,7 @@ pub(super) fn decode(
 ) -> Result<Orientation> {
     let container = container::look(bytes, format, limits)?;
     let decoder = open(&container, format, bytes.len())?;
-    let (width, height) = decoder.dimensions();
+    let (width, height) = size(&decoder, format)?;
     limits.check_pixels(width, height)?;
     let failed = |e| failure(e, format, bytes.len());
     let to_rgb: fn(&[u8], &mut [u8]) = match decoder.color_type() {
@@ -115,6 +115,17 @@ fn open<'a>(
     limits.max_alloc = Some(container.memory);
     reader.limits(limits);
     reader.into_decoder().map_err(|e| failure(e, format, len))
+}
+
+/// Columns and rows. PNM may say that there are none.
+fn size(decoder: &impl ImageDecoder, format: ImageFormat) -> Result<(u32, u32)> {
+    match decoder.dimensions() {
+        (width, height) if width == 0 || height == 0 => {
+            let text = format!("damaged {}: {width} x {height} pixels are none", name(format));
+            Err(Error::new(ErrorKind::Decode, text))
+        }
+        size => Ok(size),
+    }
 }
 
 fn failure(error: ImageError, format: ImageFormat, len: usize) -> Error {

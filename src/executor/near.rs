@@ -11,9 +11,11 @@ const LINE: usize = 64;
 pub(super) fn bring<T>(items: &[T]) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     let first = items.as_ptr().cast::<i8>();
-    for at in (0..size_of_val(items)).step_by(LINE) {
+    // From the line that the first byte lies in.
+    let skip = first.addr() % LINE;
+    for at in (0..skip + size_of_val(items)).step_by(LINE) {
         // SAFETY: a hint, which reads nothing that the program could tell; every x86-64 has it.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(at)) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(first.wrapping_sub(skip).wrapping_add(at)) };
     }
 }
 

@@ -83,6 +83,11 @@ impl Root {
         file::read_all(self.open_at(name, AT_ONCE)?, path, limit, buf).map(|()| None)
     }
 
+    /// Whether it is on a file system of this machine's own where [`file::read_at_once`] may be used.
+    pub(crate) fn is_near(&self) -> bool {
+        self.short
+    }
+
     /// Has the system read the regular file `name`, which stays in its memory; how many bytes, of at
     /// most `limit`. What is wrong with it is not told.
     pub(crate) fn warm(&self, name: &CStr, limit: u64) -> u64 {

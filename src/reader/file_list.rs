@@ -70,7 +70,7 @@ impl FileList {
             faults.extend(too_high.take(most - faults.len()));
         }
         let faults = faults.into_iter().map(|e| e.at_path(&path)).collect();
-        let held = Held::new(lines.len());
+        let held = Held::new(&dir, lines.len());
         Ok((FileList { root: dir, path, lines, held, classes, limit: DEFAULT_LIMIT }, faults))
     }
 

@@ -43,11 +43,11 @@ impl Folders {
             firsts: Vec::new(),
             classes: Vec::new(),
             warnings: Vec::new(),
-            held: Held::new(0),
+            held: Held::default(),
             limit: DEFAULT_LIMIT,
         };
         folders.fill().map_err(|e| under(root, e))?;
-        folders.held = Held::new(folders.len());
+        folders.held = Held::new(&folders.root, folders.len());
         Ok(folders)
     }
 

@@ -26,14 +26,16 @@ const LOWEST: i32 = 1024;
 static OPEN: AtomicU64 = AtomicU64::new(0);
 
 /// The open files of a reader, by sample.
+#[derive(Default)]
 pub(super) struct Held {
     places: Vec<OnceLock<OwnedFd>>,
 }
 
 impl Held {
-    /// For a reader of `samples` samples. Of more than may be open at once the first have a place.
-    pub(super) fn new(samples: u64) -> Self {
-        let count = samples.min(most()) as usize;
+    /// For a reader of `samples` samples below `root`. Of more than may be open at once the first have a
+    /// place.
+    pub(super) fn new(root: &Root, samples: u64) -> Self {
+        let count = if root.is_near() && samples > 0 { samples.min(most()) as usize } else { 0 };
         Held { places: std::iter::repeat_with(OnceLock::new).take(count).collect() }
     }
 
@@ -64,6 +66,8 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let open = self.places.iter().filter(|place| place.get().is_some()).count();
+        // Closed before they no longer count.
+        self.places.clear();
         OPEN.fetch_sub(open as u64, Relaxed);
     }
 }
@@ -77,13 +81,16 @@ fn keep(place: &OnceLock<OwnedFd>, file: &OwnedFd) {
     }
 }
 
-/// How many files may stay open. The first call raises the process's own limit, as far as the system
-/// lets it and so many need.
+/// How many files may stay open. The first call raises the process's own limit to that and [`LEFT`], as far
+/// as the system lets it.
 fn most() -> u64 {
     static FOUND: OnceLock<u64> = OnceLock::new();
     *FOUND.get_or_init(|| {
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         let wanted = maximum.unwrap_or(u64::MAX).min(MOST + LEFT);
+        if wanted <= LEFT {
+            return 0;
+        }
         let current = match current {
             Some(now) if now < wanted => {
                 let raised = Rlimit { current: Some(wanted), maximum };
@@ -102,9 +109,13 @@ mod tests {
 
     #[test]
     fn small_files_stay_open_and_are_read_as_they_are() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let root = Root::open(dir.path(), false).unwrap();
-        let held = Held::new(3);
+        let held = Held::new(&root, 3);
+        if held.places.is_empty() {
+            println!("skipped: this kernel or its limit of open files lets none stay open");
+            return;
+        }
         let read = |id| {
             let mut buf = b"left over".to_vec();
             held.read(&root, id, || c"file", 20_000, &mut buf).map(|()| buf)
@@ -116,8 +127,7 @@ mod tests {
         for (id, expected) in [(0, 1), (0, 1), (2, 2), (3, 2), (u64::MAX, 2)] {
             fs::write(dir.path().join("file"), [id as u8; 30]).unwrap();
             assert_eq!(read(id).unwrap(), [id as u8; 30]);
-            // Where this process may open few files, or they lie elsewhere, none stays open.
-            assert!(open() == expected || held.places.is_empty() || open() == 0);
+            assert_eq!(open(), expected);
         }
         // One that grew is read whole, or refused, as any other.
         fs::write(dir.path().join("file"), vec![2; 18_000]).unwrap();
@@ -127,8 +137,9 @@ mod tests {
         // One that is gone is there for who has it open.
         fs::write(dir.path().join("file"), [5; 30]).unwrap();
         fs::remove_file(dir.path().join("file")).unwrap();
-        assert_eq!(read(0).is_ok(), open() == 2);
-        assert!(read(1).is_err());
-        drop(held);
+        assert!(read(0).is_ok() && read(1).is_err());
+        // Other tests may hold files of theirs.
+        let all = OPEN.load(Relaxed);
+        assert!(all >= 2);
     }
 }

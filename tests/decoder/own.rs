@@ -344,6 +344,17 @@ fn what_is_taken() {
     check("arithmetic", &file(Kind { arithmetic: true, ..base }), false);
     check("CMYK", &cmyk_jpeg(&picture(9, 7, 4), 9, 7, false), false);
     check("cut", &plain[..plain.len() - 1], false);
+    // Whichever came last counts.
+    let interval = |mcus| segment(0xDD, &[0, mcus]);
+    let restarts = file(Kind { restart: 2, ..base });
+    check("two intervals", &insert(&restarts, 2, &interval(9)), true);
+    check("the interval twice", &insert(&plain, 2, &[interval(2), interval(0)].concat()), true);
+    let tables: Vec<u8> =
+        segments(&plain, 0xC4).iter().flat_map(|at| plain[at.start..at.end].to_vec()).collect();
+    check("codes twice", &insert(&plain, 2, &tables), true);
+    let mut other = tables;
+    *other.last_mut().unwrap() ^= 1;
+    check("codes that nobody uses", &insert(&plain, 2, &other), true);
 }
 
 /// A gray file may say that several rows of blocks belong together, and is then read further.

@@ -20,11 +20,15 @@ impl Own {
     ) -> Option<()> {
         let bytes = self.stream.bytes().len();
         let code = |k: usize| {
-            let component = frame.components.get(k).unwrap_or(&frame.components[0]);
-            let Component { dc, ac, .. } = component;
+            let Component { dc, ac, .. } = &frame.components[k];
             Codes { dc, ac, pairs: ac.pairs(bytes) }
         };
-        let codes = [code(0), code(1), code(2)];
+        let luma = code(0);
+        // Chroma components have one code together in nearly all files.
+        let codes = match frame.components.len() {
+            1 => [luma; 3],
+            _ => [luma, code(1), code(2)],
+        };
         let coefficients: &mut [i16] = bytemuck::cast_slice_mut(&mut self.coefficients[..]);
         let part = &layout.part;
         let (_, wanted) = ranges(window);

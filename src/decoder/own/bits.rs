@@ -19,6 +19,10 @@ impl Stream {
     pub(super) fn load(&mut self, mut scan: &[u8], intervals: usize) -> Option<()> {
         self.bytes.clear();
         self.ends.clear();
+        // Each ends with a marker.
+        if intervals > scan.len() / 2 {
+            return None;
+        }
         self.bytes.try_reserve(scan.len() + PADDING).ok()?;
         self.ends.try_reserve(intervals).ok()?;
         while self.ends.len() < intervals {

@@ -43,6 +43,9 @@ pub(super) struct Frame {
     pub(super) orientation: Orientation,
 }
 
+/// How many codes of each length, and the symbols of all.
+type Code<'a> = (&'a [u8; 16], &'a [u8]);
+
 /// What the segments leave behind.
 #[derive(Default)]
 struct Segments<'a> {
@@ -50,8 +53,9 @@ struct Segments<'a> {
     /// Id, sampling factors, quantisation table.
     components: &'a [[u8; 3]],
     quantisation: [Option<[u16; 64]>; 4],
-    dc: [Option<Arc<Huffman>>; 4],
-    ac: [Option<Arc<Huffman>>; 4],
+    /// Made once it is known which of them the scan has.
+    dc: [Option<Code<'a>>; 4],
+    ac: [Option<Code<'a>>; 4],
     interval: u32,
     jfif: bool,
     adobe: Option<u8>,
@@ -67,17 +71,17 @@ pub(super) fn read(jpeg: &[u8], tables: &mut Tables) -> Option<Frame> {
         let payload = rest.get(4..end)?;
         rest = &rest[end..];
         if marker == 0xDA {
-            return segments.frame(payload, jpeg, jpeg.len() - rest.len());
+            return segments.frame(payload, jpeg, jpeg.len() - rest.len(), tables);
         }
-        segments.see(marker, payload, tables)?;
+        segments.see(marker, payload)?;
     }
 }
 
 impl<'a> Segments<'a> {
-    fn see(&mut self, marker: u8, payload: &'a [u8], tables: &mut Tables) -> Option<()> {
+    fn see(&mut self, marker: u8, payload: &'a [u8]) -> Option<()> {
         match marker {
             0xC0 | 0xC1 => self.start(payload),
-            0xC4 => self.huffman(payload, tables),
+            0xC4 => self.huffman(payload),
             0xDB => self.quantisation(payload),
             0xDD => {
                 self.interval = u16::from_be_bytes(payload.try_into().ok()?).into();
@@ -116,18 +120,18 @@ impl<'a> Segments<'a> {
         fits.then_some(())
     }
 
-    fn huffman(&mut self, mut payload: &[u8], tables: &mut Tables) -> Option<()> {
+    fn huffman(&mut self, mut payload: &'a [u8]) -> Option<()> {
         while let Some((&head, rest)) = payload.split_first() {
             let (counts, rest) = rest.split_first_chunk::<16>()?;
             let (symbols, rest) =
                 rest.split_at_checked(counts.iter().map(|&n| usize::from(n)).sum())?;
-            let (class, tables_of) = match head >> 4 {
-                0 => (Class::Dc, &mut self.dc),
-                1 => (Class::Ac, &mut self.ac),
+            let codes = match head >> 4 {
+                0 => &mut self.dc,
+                1 => &mut self.ac,
                 _ => return None,
             };
-            let place = tables_of.get_mut(usize::from(head & 15))?;
-            *place = Some(tables.get(class, counts, symbols)?);
+            let place = codes.get_mut(usize::from(head & 15)).filter(|_| symbols.len() <= 256)?;
+            *place = Some((counts, symbols));
             payload = rest;
         }
         Some(())
@@ -160,7 +164,7 @@ impl<'a> Segments<'a> {
     }
 
     /// The frame, of the one scan with header `scan` whose data begin at `at`.
-    fn frame(&self, scan: &[u8], jpeg: &[u8], at: usize) -> Option<Frame> {
+    fn frame(&self, scan: &[u8], jpeg: &[u8], at: usize, tables: &mut Tables) -> Option<Frame> {
         let (width, height) = self.frame?;
         let halved = self.sampling()?;
         let [count, selectors @ .., 0, 63, 0] = scan else { return None };
@@ -168,11 +172,15 @@ impl<'a> Segments<'a> {
         if usize::from(*count) != selectors.len() || selectors.len() != self.components.len() {
             return None;
         }
+        let mut code = |class, codes: &[Option<Code<'_>>; 4], number: u8| {
+            let (counts, symbols) = (*codes.get(usize::from(number))?)?;
+            tables.get(class, counts, symbols)
+        };
         let component = |(&[id, codes], &[own, _, quantisation]): (&[u8; 2], &[u8; 3])| {
             Some(Component {
                 quantisation: (*self.quantisation.get(usize::from(quantisation))?)?,
-                dc: self.dc.get(usize::from(codes >> 4))?.clone()?,
-                ac: self.ac.get(usize::from(codes & 15))?.clone().filter(|_| id == own)?,
+                dc: code(Class::Dc, &self.dc, codes >> 4)?,
+                ac: code(Class::Ac, &self.ac, codes & 15).filter(|_| id == own)?,
             })
         };
         let components =
