@@ -72,12 +72,15 @@ fn head(name: &str, spec: &Spec) -> String {
         _ => "JPEGs by forebay, what is rare in them by libjpeg-turbo: the same pixels",
     };
     let exact = decoder.device == Placement::Cpu || decoder.is_exact();
-    let decodes = match (exact, decoder.least()) {
-        (true, _) => on_cpu.to_string(),
-        (false, 0) => format!("by nvJPEG, where there is a GPU; else {on_cpu}"),
-        (false, split) => {
-            format!("by nvJPEG from {} pixels on, where there is a GPU; else {on_cpu}", split + 1)
-        }
+    let small = decoder.own_on_gpu().then(|| "small JPEGs by forebay".to_string());
+    let large = (!exact).then(|| match decoder.least() {
+        0 => "JPEGs by nvJPEG".to_string(),
+        split => format!("those of more than {split} pixels by nvJPEG"),
+    });
+    let on_gpu: Vec<String> = small.into_iter().chain(large).collect();
+    let decodes = match on_gpu.is_empty() {
+        true => on_cpu.to_string(),
+        false => format!("where there is a GPU, {} on it; else {on_cpu}", on_gpu.join(" and ")),
     };
     let scale = match decoder.scale {
         DecodeScale::Fast => ", at a smaller scale where the first step shrinks that much",
