@@ -92,15 +92,20 @@ impl Cache {
         }
     }
 
-    /// Brings near what small images that are soon asked for lie in: the pixels of sample `next`, and of
-    /// `later` what finds it. Kernels fetch pixels out of order and would wait for each that is far. Of a
-    /// large image a step may need a part only.
-    pub(super) fn approach(&self, next: Option<u64>, later: Option<u64>) {
+    /// Brings near what small images that are soon asked for lie in: of the last of these samples what finds
+    /// it, of the one before the first pixel, which has the page's address looked up, and of the first all
+    /// pixels. Kernels fetch pixels out of order and would wait for each that is far. Of a large image a step
+    /// may need a part only.
+    pub(super) fn approach(&self, soon: [Option<u64>; 3]) {
         let Kept::Decoded(shelf) = &self.0 else { return };
-        if let Some(place) = later.and_then(|id| shelf.places.get(id as usize)) {
+        let [first, second, last] = soon;
+        if let Some(place) = last.and_then(|id| shelf.places.get(id as usize)) {
             near::bring(std::slice::from_ref(place));
         }
-        if let Some(kept) = next.and_then(|id| shelf.get(id)) {
+        if let Some(kept) = second.and_then(|id| shelf.get(id)) {
+            near::bring(kept.pixels.bytes().get(..1).unwrap_or_default());
+        }
+        if let Some(kept) = first.and_then(|id| shelf.get(id)) {
             let bytes = kept.pixels.bytes();
             if bytes.len() <= SMALL {
                 near::bring(bytes);

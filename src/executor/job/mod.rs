@@ -184,7 +184,7 @@ impl Job {
                 |seats: usize| self.order.places.get(position + seats).map(|place| place.id);
             let threads = self.shared.workers.len();
             // About the seats that this thread claims next.
-            cache.approach(after(threads), after(2 * threads));
+            cache.approach([1, 2, 3].map(|turns| after(turns * threads)));
         }
         caught(|| worker.sample(&self.shared, thread, key, seat, sizes, source)).unwrap_or_else(
             |panic| {
