@@ -70,7 +70,7 @@ struct Shared {
     /// The most bytes that the outputs of one batch may take.
     memory: usize,
     /// One a thread, which alone locks it; on a GPU the last is the device thread's.
-    workers: Box<[Mutex<Worker>]>,
+    workers: Box<[OwnLines<Mutex<Worker>>]>,
     /// One a thread, so that no two write the same cache line.
     counters: Box<[OwnLines<Tally>]>,
     /// What the consumer counts.
@@ -165,7 +165,7 @@ impl Executor {
             candidates: faults.candidates,
             cache,
             memory: memory::whole().min(gpu_memory) / held.max(1),
-            workers: threads.clone().map(|_| Mutex::default()).collect(),
+            workers: threads.clone().map(|_| OwnLines::default()).collect(),
             counters: threads.map(|_| OwnLines::default()).collect(),
             consumer: Counters::default(),
             submit: device.as_ref().map(DeviceThread::submit),

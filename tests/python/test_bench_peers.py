@@ -27,7 +27,7 @@ def test_ratios_are_taken_round_by_round():
     lines = measured(row, {"forebay": [80_000, 8_000, 60_000], "torch": [4_000, 400, 3_000, 9_999]})
     assert ratios(lines, row, "forebay", "torch") == [20, 20, 20]
     last = table([row], lines).splitlines()[-1]
-    assert last.endswith("| 20.00 (20.00 to 20.00) | 18: met |")
+    assert last.endswith("| 20.00 (20.00 to 20.00) | 18: met; 30: not met |")
     assert "60,000 (8,000 to 80,000)" in last
 
 

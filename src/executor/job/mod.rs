@@ -112,7 +112,7 @@ impl Job {
     /// Makes samples until none is left. Runs on several threads at once; never waits.
     pub(super) fn work(self: &Arc<Self>, thread: usize) {
         // Only this thread takes this lock, and a panic is caught before it could poison it.
-        let mut worker = lock(&self.shared.workers[thread]);
+        let mut worker = lock(&self.shared.workers[thread].0);
         let mut last = None;
         while let Some(mut seat) = self.fill.claim() {
             self.sit(&mut worker, thread, &mut seat);
