@@ -1,7 +1,7 @@
 //! Which decoder takes an image: a function of its bytes and of the pipeline, never of timing.
 //!
-//! Small JPEGs go to our own kernels, large baseline ones to nvJPEG, all else to the CPU. An image goes to nvJPEG only if its
-//! markers leave no doubt about what it means: where decoders may differ in what they forgive or
+//! Small JPEGs go to our own kernels, large baseline ones to nvJPEG, all else to the CPU. An image goes to
+//! nvJPEG only if its markers leave no doubt about what it means: where decoders may differ in what they forgive or
 //! assume, the CPU decoder is the reference. Damage that only the entropy-coded bytes show is not
 //! seen here.
 
@@ -152,8 +152,8 @@ impl Decoder {
     }
 }
 
-/// Says where an image goes that our own kernels do not get. Looks at the bytes only as far as it must: at none if `rule` forbids
-/// nvJPEG, at the header of a small image, at all of them where nvJPEG is to take it.
+/// Says where an image goes that our own kernels do not get. Looks at the bytes only as far as it must: at
+/// none if `rule` forbids nvJPEG, at the header of a small image, at all of them where nvJPEG is to take it.
 pub fn route(bytes: &[u8], rule: &Rule) -> Route {
     match admit(bytes, rule) {
         Ok(frame) => Route::Nvjpeg(frame),

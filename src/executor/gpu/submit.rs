@@ -190,8 +190,8 @@ impl Submitter {
         stream.record(&slot.settled)
     }
 
-    /// Waits for the images and decodes on the CPU what failed or left doubt, once each. Gives the samples that are
-    /// bad there, too, and what is wrong with them, unless the first of them is to end the batch.
+    /// Waits for the images and decodes on the CPU what failed or left doubt, once each. Gives the samples
+    /// that are bad there, too, and what is wrong with them, unless the first of them is to end the batch.
     fn retry(
         &mut self,
         job: &Job,
