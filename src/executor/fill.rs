@@ -33,6 +33,12 @@ struct Room {
     memory: Memory,
 }
 
+impl Room {
+    fn is_for(&self, size: impl Fn(usize) -> Size) -> bool {
+        self.sizes.iter().enumerate().all(|(output, laid_out)| *laid_out == size(output))
+    }
+}
+
 enum Memory {
     /// One span an output.
     Host(Box<[Span]>),
@@ -69,11 +75,9 @@ impl Fill {
         }
     }
 
-    /// The next seat, in rising order; `None` when all are claimed.
-    pub(super) fn claim(&self) -> Option<Seat<'_>> {
-        // Relaxed: the number itself is the claim, and nothing was written that it must publish.
-        let index = self.next.0.fetch_add(1, Ordering::Relaxed);
-        (index < self.seats).then_some(Seat { fill: self, index })
+    /// For a thread that is about to claim seats.
+    pub(super) fn claims(&self) -> Claims<'_> {
+        Claims { fill: self, count: 0 }
     }
 
     /// Seats that were claimed, or given up.
@@ -94,6 +98,14 @@ impl Fill {
         // SAFETY: each seat is retired once, so `last` is true once, and then no Seat is left that
         // could read `room` or run its initialiser.
         if last { unsafe { (*self.lease.get()).take() } } else { None }
+    }
+
+    /// The size that output `output` is laid out for; a sample got so far.
+    pub(super) fn size(&self, output: usize) -> Size {
+        match self.room.get() {
+            Some(Ok(room)) => room.sizes[output],
+            _ => panic!("no sample was laid out"),
+        }
     }
 
     /// What threads put in for the GPU; the batch is one that goes there, and a sample got so far.
@@ -149,6 +161,31 @@ impl Fill {
     }
 }
 
+/// The seats that a thread has claimed so far. All but the one that it is at are filled or given up.
+pub(super) struct Claims<'a> {
+    fill: &'a Fill,
+    count: usize,
+}
+
+impl Claims<'_> {
+    /// The next seat, in rising order; `None` when all are claimed.
+    pub(super) fn next(&mut self) -> Option<Seat<'_>> {
+        // Relaxed: the number itself is the claim, and nothing was written that it must publish.
+        let index = self.fill.next.0.fetch_add(1, Ordering::Relaxed);
+        if index >= self.fill.seats {
+            return None;
+        }
+        self.count += 1;
+        Some(Seat { fill: self.fill, index })
+    }
+
+    /// Gives the seats up, all at once, so that threads seldom meet there. Returns the slot when the last
+    /// was among them.
+    pub(super) fn retire(self) -> Option<Lease> {
+        self.fill.retire(self.count)
+    }
+}
+
 /// The right to fill one sample's place; not to be copied.
 pub(super) struct Seat<'a> {
     fill: &'a Fill,
@@ -166,6 +203,11 @@ impl Seat<'_> {
         self.fill.seats
     }
 
+    /// Whether the slot is laid out for outputs of these sizes.
+    pub(super) fn is_for(&self, size: impl Fn(usize) -> Size) -> bool {
+        matches!(self.fill.room.get(), Some(Ok(room)) if room.is_for(size))
+    }
+
     /// Lays the slot out for outputs of these sizes, on the GPU of `engine` if there is one, unless
     /// that is done; whether the samples that came first have the same sizes. The caller has checked
     /// that a batch of this size can be had.
@@ -174,8 +216,7 @@ impl Seat<'_> {
         size: impl Fn(usize) -> Size,
         engine: Option<&Arc<Engine>>,
     ) -> Result<bool> {
-        let room = self.fill.room(&size, engine)?;
-        Ok(room.sizes.iter().enumerate().all(|(output, laid_out)| *laid_out == size(output)))
+        Ok(self.fill.room(&size, engine)?.is_for(size))
     }
 
     /// This sample's place in every output, in host memory.
@@ -204,11 +245,6 @@ impl Seat<'_> {
     /// What this sample is put into, for a GPU.
     pub(super) fn stage(&self) -> &Stage {
         self.fill.stage()
-    }
-
-    /// Gives the seat up, filled or not. Returns the slot when it was the last.
-    pub(super) fn retire(self) -> Option<Lease> {
-        self.fill.retire(1)
     }
 }
 
@@ -268,15 +304,16 @@ mod tests {
             std::thread::scope(|scope| {
                 for _ in 0..4 {
                     scope.spawn(|| {
-                        while let Some(mut seat) = fill.claim() {
+                        let mut claims = fill.claims();
+                        while let Some(mut seat) = claims.next() {
                             let mark = seat.index() as u8 + 1;
                             assert!(seat.agrees(size, None).unwrap());
                             for place in seat.lend().slices() {
                                 assert!(place.iter().all(|&b| b == 0));
                                 place.fill(mark);
                             }
-                            out.lock().unwrap().extend(seat.retire());
                         }
+                        out.lock().unwrap().extend(claims.retire());
                     });
                 }
             });
@@ -297,12 +334,13 @@ mod tests {
     fn close_retires_what_is_unclaimed() {
         let fresh = fill(5, 1);
         assert!(fresh.close().is_some());
-        assert!(fresh.claim().is_none() && fresh.close().is_none());
+        assert!(fresh.claims().next().is_none() && fresh.close().is_none());
 
         let begun = fill(5, 1);
-        let (a, b) = (begun.claim().unwrap(), begun.claim().unwrap());
-        assert!(begun.close().is_none() && begun.claim().is_none() && begun.close().is_none());
-        assert!(b.retire().is_none());
+        let (mut a, mut b) = (begun.claims(), begun.claims());
+        assert!(a.next().is_some() && b.next().is_some());
+        assert!(begun.close().is_none() && a.next().is_none() && begun.close().is_none());
+        assert!(b.retire().is_none() && begun.claims().retire().is_none());
         assert!(a.retire().is_some());
     }
 
@@ -310,8 +348,9 @@ mod tests {
     #[test]
     fn another_size_is_refused() {
         let fill = fill(2, 2);
-        let (a, b) = (fill.claim().unwrap(), fill.claim().unwrap());
-        assert!(b.agrees(size, None).unwrap());
-        assert!(!a.agrees(|_| size(0), None).unwrap());
+        let (mut a, mut b) = (fill.claims(), fill.claims());
+        let (a, b) = (a.next().unwrap(), b.next().unwrap());
+        assert!(!a.is_for(size) && b.agrees(size, None).unwrap() && a.is_for(size));
+        assert!(!a.is_for(|_| size(0)) && !a.agrees(|_| size(0), None).unwrap());
     }
 }

@@ -20,6 +20,7 @@ use std::time::Instant;
 pub(super) struct Worker {
     input: Input,
     scratch: Scratch,
+    lap: Lap,
 }
 
 /// The part that brings a sample's image.
@@ -62,6 +63,11 @@ pub(super) enum Fit {
 }
 
 impl Worker {
+    /// From now on time counts as that of the next sample.
+    pub(super) fn begin(&mut self) {
+        self.lap = Lap::default();
+    }
+
     /// Reads, decodes, resolves and augments the sample of `key` straight into `seat`, and leaves
     /// the size of each image in `sizes`. `thread` is this thread's index. Where the batch goes to a
     /// GPU the sample is put where the upload finds it, and `source` told.
@@ -77,12 +83,11 @@ impl Worker {
         let tally = &shared.counters[thread].0;
         let counters = &tally.stages;
         let engine = shared.submit.as_ref().map(|submit| &submit.engine);
-        let mut lap = Lap(Instant::now());
 
-        let Worker { input, scratch } = self;
-        let (image, info) = input.bring(shared, scratch, tally, &mut lap, key)?;
+        let Worker { input, scratch, lap } = self;
+        let (image, info) = input.bring(shared, scratch, tally, lap, key)?;
         if !info.warnings.is_empty() {
-            counters.warnings.fetch_add(info.warnings.len() as u64, Relaxed);
+            add(&counters.warnings, info.warnings.len() as u64);
         }
         let (width, height) = match &image {
             Image::Pixels(pixels) | Image::Window(pixels) => (pixels.width(), pixels.height()),
@@ -95,20 +100,33 @@ impl Worker {
         if !known && !matches!(image, Image::Window(_)) {
             program.resolve(scratch, key.seed, key.epoch, key.id, width, height)?;
         }
-        for (image, cell) in sizes.iter().enumerate() {
+        let image_size = |image: usize| {
             let (height, width) = program.image_size(scratch, image);
-            cell.store(Size { height, width }.pack(), Relaxed);
+            Size { height, width }
+        };
+        let leave_sizes = || {
+            let cells = sizes.iter().enumerate();
+            cells.for_each(|(image, cell)| cell.store(image_size(image).pack(), Relaxed));
+        };
+        if engine.is_some() {
+            leave_sizes();
         }
         let outputs = program.plan().outputs();
-        let size = |output: usize| Size::unpack(sizes[outputs[output].image].load(Relaxed));
-        // Every sample is checked, so that which one fails does not depend on who came first.
-        if let Err(error) = shared.check_memory(seat.seats(), size) {
-            return Ok(Fit::NoRoom(error));
-        }
-        match seat.agrees(size, engine) {
-            Ok(true) => {}
-            Ok(false) => return Ok(Fit::OtherSize),
-            Err(error) => return Ok(Fit::NoRoom(error)),
+        let size = |output: usize| image_size(outputs[output].image);
+        if !seat.is_for(size) {
+            // Every sample of another size is checked, so that which one fails does not depend on who came
+            // first.
+            if let Err(error) = shared.check_memory(seat.seats(), size) {
+                return Ok(Fit::NoRoom(error));
+            }
+            match seat.agrees(size, engine) {
+                Ok(true) => {}
+                Ok(false) => {
+                    leave_sizes();
+                    return Ok(Fit::OtherSize);
+                }
+                Err(error) => return Ok(Fit::NoRoom(error)),
+            }
         }
         match (source, image) {
             (None, Image::Pixels(pixels) | Image::Window(pixels)) => {
@@ -133,7 +151,7 @@ impl Worker {
             }
         }
         lap.end(&counters.augment_ns);
-        counters.samples.fetch_add(1, Relaxed);
+        add(&counters.samples, 1);
         Ok(Fit::Filled(info))
     }
 }
@@ -156,18 +174,18 @@ impl Input {
         let Key { seed, epoch, id } = key;
         let cache = shared.cache.as_ref();
         if let Some(kept) = cache.and_then(|cache| cache.decoded(id)) {
-            tally.hits.fetch_add(1, Relaxed);
+            add(&tally.hits, 1);
             return Ok((Image::Pixels(&kept.pixels), kept.info()));
         }
         let (bytes, content): (&[u8], _) = match cache.and_then(|cache| cache.encoded(id)) {
             Some(kept) => {
-                tally.hits.fetch_add(1, Relaxed);
+                add(&tally.hits, 1);
                 (&kept.bytes, kept.content)
             }
             None => {
                 let content = shared.reader.read(id, file)?;
                 if let Some(cache) = cache {
-                    tally.misses.fetch_add(1, Relaxed);
+                    add(&tally.misses, 1);
                     cache.keep_encoded(id, file, content);
                 }
                 (file, content)
@@ -199,12 +217,12 @@ impl Input {
                         return Ok((Image::Encoded(bytes, frame), info));
                     }
                     Route::Cpu(reason) => {
-                        tally.reasons[reason as usize].fetch_add(1, Relaxed);
+                        add(&tally.reasons[reason as usize], 1);
                         let on_gpu = engine.is_some();
                         let whole = on_gpu || kept;
                         match whole.then(|| decoder.decode(bytes, pixels)) {
                             Some(Ok(found)) => {
-                                tally.lanes[decoder.lane().index()].fetch_add(1, Relaxed);
+                                add(&tally.lanes[decoder.lane().index()], 1);
                                 info = found;
                             }
                             Some(Err(error)) if on_gpu || error.kind() != ErrorKind::Decode => {
@@ -218,7 +236,7 @@ impl Input {
                                     Ok(program.narrow(scratch, scales))
                                 };
                                 let info = decoder.decode_region(bytes, window, pixels)?;
-                                tally.lanes[decoder.lane().index()].fetch_add(1, Relaxed);
+                                add(&tally.lanes[decoder.lane().index()], 1);
                                 lap.end(&tally.stages.decode_ns);
                                 return Ok((Image::Window(pixels), info));
                             }
@@ -239,12 +257,23 @@ impl Input {
 /// A stopwatch that adds each lap to a counter.
 struct Lap(Instant);
 
+impl Default for Lap {
+    fn default() -> Self {
+        Lap(Instant::now())
+    }
+}
+
 impl Lap {
     fn end(&mut self, counter: &AtomicU64) {
         let now = Instant::now();
-        counter.fetch_add((now - self.0).as_nanos() as u64, Relaxed);
+        add(counter, (now - self.0).as_nanos() as u64);
         self.0 = now;
     }
+}
+
+/// Adds to a counter that this thread alone changes, which costs less than where others might.
+fn add(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Relaxed) + amount, Relaxed);
 }
 
 /// Three planes R, G, B to RGB pixels.

@@ -38,7 +38,9 @@ pub(super) struct Job {
     shared: Arc<Shared>,
     order: Order,
     fill: Fill,
-    /// The packed size of every image of every sample that was resolved, images innermost.
+    /// The packed size of every image, images innermost, of every sample that goes to a GPU or for whose
+    /// outputs the slot is not laid out. Threads leave nothing where that is all that is to be known, since
+    /// they would wait for each other's.
     sizes: Box<[AtomicU64]>,
     /// Where each sample's pixels come from, where the batch goes to a GPU.
     sources: Box<[OnceLock<Source>]>,
@@ -113,13 +115,13 @@ impl Job {
     pub(super) fn work(self: &Arc<Self>, thread: usize) {
         // Only this thread takes this lock, and a panic is caught before it could poison it.
         let mut worker = lock(&self.shared.workers[thread].0);
-        let mut last = None;
-        while let Some(mut seat) = self.fill.claim() {
+        worker.begin();
+        let mut claims = self.fill.claims();
+        while let Some(mut seat) = claims.next() {
             self.sit(&mut worker, thread, &mut seat);
-            last = seat.retire().or(last);
         }
         drop(worker);
-        if let Some(lease) = last {
+        if let Some(lease) = claims.retire() {
             self.complete(lease, thread);
         }
     }
@@ -364,7 +366,11 @@ impl Job {
     }
 
     fn size_in(&self, seat: usize, image: usize) -> Size {
-        Size::unpack(self.sizes[seat * self.images() + image].load(Relaxed))
+        Size::unpack(self.size_word(seat, image))
+    }
+
+    fn size_word(&self, seat: usize, image: usize) -> u64 {
+        self.sizes[seat * self.images() + image].load(Relaxed)
     }
 
     fn images(&self) -> usize {
