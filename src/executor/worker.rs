@@ -7,7 +7,7 @@ use super::program::Scratch;
 use super::ring::Size;
 use super::{Decoding, Shared, Tally};
 use crate::decoder::gpu::Prepared;
-use crate::decoder::{Decoder, Frame, Info, Pixels, Reason, Route, Rule};
+use crate::decoder::{Decoder, Frame, Info, Picture, Pixels, Reason, Route, Rule};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Content;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -34,9 +34,9 @@ struct Input {
 
 /// A sample's image before any step.
 enum Image<'a> {
-    Pixels(&'a Pixels),
+    Pixels(Picture<'a>),
     /// What the sample reads of it, which it is resolved for.
-    Window(&'a Pixels),
+    Window(Picture<'a>),
     /// A file for nvJPEG.
     Encoded(&'a [u8], Frame),
     /// A file for our own kernels on a GPU.
@@ -175,7 +175,7 @@ impl Input {
         let cache = shared.cache.as_ref();
         if let Some(kept) = cache.and_then(|cache| cache.decoded(id)) {
             add(&tally.hits, 1);
-            return Ok((Image::Pixels(&kept.pixels), kept.info()));
+            return Ok((Image::Pixels(kept.picture()), kept.info()));
         }
         let (bytes, content): (&[u8], _) = match cache.and_then(|cache| cache.encoded(id)) {
             Some(kept) => {
@@ -238,7 +238,7 @@ impl Input {
                                 let info = decoder.decode_region(bytes, window, pixels)?;
                                 add(&tally.lanes[decoder.lane().index()], 1);
                                 lap.end(&tally.stages.decode_ns);
-                                return Ok((Image::Window(pixels), info));
+                                return Ok((Image::Window(pixels.picture()), info));
                             }
                         }
                     }
@@ -250,7 +250,7 @@ impl Input {
             cache.keep_decoded(id, pixels, &info);
         }
         lap.end(&tally.stages.decode_ns);
-        Ok((Image::Pixels(pixels), info))
+        Ok((Image::Pixels(pixels.picture()), info))
     }
 }
 
