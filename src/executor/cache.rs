@@ -5,7 +5,8 @@
 //! cache that keeps the latest would be asked for none that it holds. And since nothing leaves, what
 //! was found may be used where it lies, and finding it takes no lock.
 
-use super::{memory, near};
+use super::memory;
+use super::near::{self, Approach};
 use crate::decoder::{Info, KeptPixels, Picture, Pixels};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pages::{Piece, Slabs};
@@ -98,11 +99,11 @@ impl Cache {
     }
 
     /// Brings near what small images that are soon asked for lie in: of the last of these samples what finds
-    /// it, of the one before the first pixel, which has the page's address looked up, and of the first all
-    /// pixels. Kernels fetch pixels out of order and would wait for each that is far. Of a large image a step
-    /// may need a part only.
-    pub(super) fn approach(&self, soon: [Option<u64>; 3]) {
-        let Kept::Decoded(shelf) = &self.kept else { return };
+    /// it, of the one before the first pixel, which has the page's address looked up; and gives the pixels of
+    /// the first, to be brought near. Kernels fetch pixels out of order and would wait for each that is far. Of
+    /// a large image a step may need a part only.
+    pub(super) fn approach(&self, soon: [Option<u64>; 3]) -> Approach<'_> {
+        let Kept::Decoded(shelf) = &self.kept else { return Approach::NOTHING };
         let [first, second, last] = soon;
         if let Some(place) = last.and_then(|id| shelf.places.get(id as usize)) {
             near::bring(std::slice::from_ref(place));
@@ -110,12 +111,8 @@ impl Cache {
         if let Some(kept) = second.and_then(|id| shelf.get(id)) {
             near::bring(kept.picture().bytes().get(..1).unwrap_or_default());
         }
-        if let Some(kept) = first.and_then(|id| shelf.get(id)) {
-            let bytes = kept.picture().bytes();
-            if bytes.len() <= SMALL {
-                near::bring(bytes);
-            }
-        }
+        let bytes = first.and_then(|id| shelf.get(id)).map(|kept| kept.picture().bytes());
+        bytes.filter(|bytes| bytes.len() <= SMALL).map_or(Approach::NOTHING, Approach::to)
     }
 
     /// Whether decoded images are kept.

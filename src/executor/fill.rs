@@ -1,7 +1,7 @@
 //! A slot while many threads fill it: who may write where.
 //!
-//! Every sample of a batch is a seat. A seat is claimed once, by one thread, which alone writes
-//! the seat's range of each output; whoever retires the last seat takes the slot away with it.
+//! Every sample of a batch is a seat. A seat is claimed once, in rising order, by one thread, which alone
+//! writes the seat's range of each output; whoever retires the last seat takes the slot away with it.
 //! The rules are kept by the types here, so that the rest of the executor is safe code.
 #![allow(unsafe_code)]
 
@@ -75,9 +75,11 @@ impl Fill {
         }
     }
 
-    /// For a thread that is about to claim seats.
-    pub(super) fn claims(&self) -> Claims<'_> {
-        Claims { fill: self, count: 0 }
+    /// For one of `threads` threads that are about to claim seats.
+    pub(super) fn claims(&self, threads: usize) -> Claims<'_> {
+        // Each has some turns at least, so that they end at about the same time.
+        let turn = (self.seats / (16 * threads)).clamp(1, 8);
+        Claims { fill: self, others: turn * (threads - 1), turn, next: 0, end: 0, count: 0 }
     }
 
     /// Seats that were claimed, or given up.
@@ -164,19 +166,31 @@ impl Fill {
 /// The seats that a thread has claimed so far. All but the one that it is at are filled or given up.
 pub(super) struct Claims<'a> {
     fill: &'a Fill,
+    /// How many are claimed at once: threads wait for each other there.
+    turn: usize,
+    /// How many other threads claim between two turns of this one, by and large.
+    others: usize,
+    /// Those that were claimed and not given out.
+    next: usize,
+    end: usize,
     count: usize,
 }
 
 impl Claims<'_> {
-    /// The next seat, in rising order; `None` when all are claimed.
+    /// The next seat; `None` when all are claimed.
     pub(super) fn next(&mut self) -> Option<Seat<'_>> {
-        // Relaxed: the number itself is the claim, and nothing was written that it must publish.
-        let index = self.fill.next.0.fetch_add(1, Ordering::Relaxed);
-        if index >= self.fill.seats {
-            return None;
+        if self.next == self.end {
+            // Relaxed: the number itself is the claim, and nothing was written that it must publish.
+            let first = self.fill.next.0.fetch_add(self.turn, Ordering::Relaxed);
+            if first >= self.fill.seats {
+                return None;
+            }
+            (self.next, self.end) = (first, self.fill.seats.min(first + self.turn));
+            self.count += self.end - self.next;
         }
-        self.count += 1;
-        Some(Seat { fill: self.fill, index })
+        let index = self.next;
+        self.next += 1;
+        Some(Seat { fill: self.fill, index, end: self.end, others: self.others })
     }
 
     /// Gives the seats up, all at once, so that threads seldom meet there. Returns the slot when the last
@@ -190,12 +204,21 @@ impl Claims<'_> {
 pub(super) struct Seat<'a> {
     fill: &'a Fill,
     index: usize,
+    /// The end of this thread's turn, and how many others claim until its next.
+    end: usize,
+    others: usize,
 }
 
 impl Seat<'_> {
     /// The sample's position in the batch.
     pub(super) fn index(&self) -> usize {
         self.index
+    }
+
+    /// The position, as far as can be foreseen, of the seat that this thread gets so many later.
+    pub(super) fn later(&self, seats: usize) -> usize {
+        let index = self.index + seats;
+        if index < self.end { index } else { index + self.others }
     }
 
     /// Samples in the batch.
@@ -298,15 +321,15 @@ mod tests {
     /// slot comes out exactly once.
     #[test]
     fn every_seat_is_written_by_one_thread() {
-        for (seats, outputs) in [(1, 1), (7, 2), (64, 3), (33, 9)] {
+        for (seats, outputs) in [(1, 1), (7, 2), (131, 3), (33, 9), (700, 1)] {
             let fill = fill(seats, outputs);
             let out = std::sync::Mutex::new(Vec::new());
             std::thread::scope(|scope| {
                 for _ in 0..4 {
                     scope.spawn(|| {
-                        let mut claims = fill.claims();
+                        let mut claims = fill.claims(4);
                         while let Some(mut seat) = claims.next() {
-                            let mark = seat.index() as u8 + 1;
+                            let mark = (seat.index() % 255) as u8 + 1;
                             assert!(seat.agrees(size, None).unwrap());
                             for place in seat.lend().slices() {
                                 assert!(place.iter().all(|&b| b == 0));
@@ -323,7 +346,7 @@ mod tests {
                 let stride = 3 * (5 + k) * 3 * if k % 2 == 0 { 1 } else { 4 };
                 assert_eq!(buffer.len(), seats * stride);
                 for (i, range) in buffer.chunks(stride).enumerate() {
-                    assert!(range.iter().all(|&b| b == i as u8 + 1));
+                    assert!(range.iter().all(|&b| b == (i % 255) as u8 + 1));
                 }
             }
         }
@@ -334,13 +357,13 @@ mod tests {
     fn close_retires_what_is_unclaimed() {
         let fresh = fill(5, 1);
         assert!(fresh.close().is_some());
-        assert!(fresh.claims().next().is_none() && fresh.close().is_none());
+        assert!(fresh.claims(1).next().is_none() && fresh.close().is_none());
 
         let begun = fill(5, 1);
-        let (mut a, mut b) = (begun.claims(), begun.claims());
+        let (mut a, mut b) = (begun.claims(2), begun.claims(2));
         assert!(a.next().is_some() && b.next().is_some());
         assert!(begun.close().is_none() && a.next().is_none() && begun.close().is_none());
-        assert!(b.retire().is_none() && begun.claims().retire().is_none());
+        assert!(b.retire().is_none() && begun.claims(2).retire().is_none());
         assert!(a.retire().is_some());
     }
 
@@ -348,7 +371,7 @@ mod tests {
     #[test]
     fn another_size_is_refused() {
         let fill = fill(2, 2);
-        let (mut a, mut b) = (fill.claims(), fill.claims());
+        let (mut a, mut b) = (fill.claims(2), fill.claims(2));
         let (a, b) = (a.next().unwrap(), b.next().unwrap());
         assert!(!a.is_for(size) && b.agrees(size, None).unwrap() && a.is_for(size));
         assert!(!a.is_for(|_| size(0)) && !a.agrees(|_| size(0), None).unwrap());

@@ -3,6 +3,7 @@
 use super::cache::Cache;
 use super::fill::Seat;
 use super::gpu::Source;
+use super::near::Approach;
 use super::program::Scratch;
 use super::ring::Size;
 use super::{Decoding, Shared, Tally};
@@ -16,8 +17,8 @@ use std::time::Instant;
 
 /// What a thread keeps from sample to sample, so that a sample allocates nothing of
 /// our own (libjpeg takes and frees a pool for each image).
-#[derive(Default)]
 pub(super) struct Worker {
+    thread: usize,
     input: Input,
     scratch: Scratch,
     lap: Lap,
@@ -63,28 +64,40 @@ pub(super) enum Fit {
 }
 
 impl Worker {
+    /// That of a thread, by the thread's index.
+    pub(super) fn new(thread: usize) -> Self {
+        let (input, scratch) = Default::default();
+        Worker { thread, input, scratch, lap: Lap::begin() }
+    }
+
+    /// Forgets what it kept.
+    pub(super) fn renew(&mut self) {
+        *self = Worker::new(self.thread);
+    }
+
     /// From now on time counts as that of the next sample.
     pub(super) fn begin(&mut self) {
-        self.lap = Lap::default();
+        self.lap = Lap::begin();
     }
 
     /// Reads, decodes, resolves and augments the sample of `key` straight into `seat`, and leaves
-    /// the size of each image in `sizes`. `thread` is this thread's index. Where the batch goes to a
-    /// GPU the sample is put where the upload finds it, and `source` told.
+    /// the size of each image in `sizes`, where that is to be known. Where the batch goes to a GPU the
+    /// sample is put where the upload finds it, and `source` told. Between all this it has `soon` come.
     pub(super) fn sample(
         &mut self,
         shared: &Shared,
-        thread: usize,
         key: Key,
         seat: &mut Seat<'_>,
         sizes: &[AtomicU64],
         source: Option<&OnceLock<Source>>,
+        mut soon: Approach<'_>,
     ) -> Result<Fit> {
-        let tally = &shared.counters[thread].0;
+        let tally = &shared.counters[self.thread].0;
         let counters = &tally.stages;
         let engine = shared.submit.as_ref().map(|submit| &submit.engine);
 
-        let Worker { input, scratch, lap } = self;
+        let Worker { input, scratch, lap, .. } = self;
+        soon.step();
         let (image, info) = input.bring(shared, scratch, tally, lap, key)?;
         if !info.warnings.is_empty() {
             add(&counters.warnings, info.warnings.len() as u64);
@@ -100,6 +113,7 @@ impl Worker {
         if !known && !matches!(image, Image::Window(_)) {
             program.resolve(scratch, key.seed, key.epoch, key.id, width, height)?;
         }
+        soon.step();
         let image_size = |image: usize| {
             let (height, width) = program.image_size(scratch, image);
             Size { height, width }
@@ -150,6 +164,7 @@ impl Worker {
                 source.set(staged).expect("a sample is made once");
             }
         }
+        while soon.step() {}
         lap.end(&counters.augment_ns);
         add(&counters.samples, 1);
         Ok(Fit::Filled(info))
@@ -257,13 +272,11 @@ impl Input {
 /// A stopwatch that adds each lap to a counter.
 struct Lap(Instant);
 
-impl Default for Lap {
-    fn default() -> Self {
+impl Lap {
+    fn begin() -> Self {
         Lap(Instant::now())
     }
-}
 
-impl Lap {
     fn end(&mut self, counter: &AtomicU64) {
         let now = Instant::now();
         add(counter, (now - self.0).as_nanos() as u64);
