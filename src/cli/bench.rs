@@ -39,8 +39,8 @@ pub(crate) struct Args {
     /// Also time what one would write by hand with rayon and the image crate, and print the ratio
     #[arg(long)]
     baseline: bool,
-    /// Instead, find out from which size on nvJPEG beats the CPU decoder on this machine, and print
-    /// the line for the pipeline file; takes no --data
+    /// Instead, find out from which size on nvJPEG beats our own decoder, on the GPU and on the CPU,
+    /// on this machine, and print the line for the pipeline file; takes no --data
     #[arg(long, conflicts_with_all = ["data", "baseline", "cold"])]
     calibrate: bool,
     /// Print one JSON object; its digest adds up those of the epochs, each of which is what
