@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(text[1], format!("    x = cast(x * ({b} * 0.9) + {b} * (128 - 0.9 * 128), u8)"));
         // As f32, adding to 0 turns -0 into 0.
         let text = words(&format!("[[step]]\nop = \"cast\"\ndtype = \"f32\"\n{step}"));
-        assert!(text[3].ends_with(&format!(") + (0 + {b} * (0.5 - 0.9 * 0.5))")), "{}", text[3]);
+        assert!(text[1].ends_with(&format!(") + (0 + {b} * (0.5 - 0.9 * 0.5))")), "{}", text[1]);
     }
 
     /// A line with hundreds of parts does not become hundreds of words.

@@ -128,7 +128,7 @@ impl Work {
                 json!({ "ready": rounded(ready, 2), "under_way": rounded(under_way, 2) })
             }),
             "wait_share": rounded(self.wait_share(), 4),
-            "cores": rounded(self.cores(), 2),
+            "cores": rounded(self.cores(), 4),
             "disk_bytes": self.used.disk,
             "largest": largest.name,
             "limited_by": self.limit().map(|limit| limit.to_string()),
@@ -153,7 +153,9 @@ impl Work {
         }
         let waited = format!("{:.1} %", 100.0 * self.wait_share());
         line("wait", waited, "of the time the consumer waited for a batch");
-        let cores = format!("{:.2} of {}", self.cores(), self.available);
+        // So that little work is not none.
+        let digits = if self.cores() < 0.1 { 4 } else { 2 };
+        let cores = format!("{:.digits$} of {}", self.cores(), self.available);
         line("cores", cores, "were at work for this process");
         if let Some(bytes) = self.used.disk {
             line("disk", HumanBytes(bytes).to_string(), "read from it");
