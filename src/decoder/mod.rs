@@ -136,6 +136,20 @@ impl Decoder {
         self.lane
     }
 
+    /// Who would decode `bytes`, as far as the header tells: data that leave doubt are not looked at.
+    pub fn lane_of(&mut self, bytes: &[u8]) -> Lane {
+        match sniff(bytes) {
+            Ok(Kind::Jpeg) if self.prepare(bytes).is_some() => Lane::Own,
+            Ok(Kind::Jpeg) => self.lane_behind(),
+            _ => Lane::Other,
+        }
+    }
+
+    /// Who takes a JPEG that the fast lane does not.
+    fn lane_behind(&self) -> Lane {
+        if self.own.is_some() { Lane::Rare } else { Lane::first(true) }
+    }
+
     /// Decodes `bytes`, whose format is found from their content, with EXIF orientation applied.
     ///
     /// Gray, CMYK, YCCK and palettes become RGB, 16-bit samples v / 257 rounded, and alpha is
@@ -188,7 +202,7 @@ impl Decoder {
                         Ok(wanted)
                     }
                     None => {
-                        self.lane = if self.own.is_some() { Lane::Rare } else { Lane::Asked };
+                        self.lane = self.lane_behind();
                         Err(wanted)
                     }
                 };
