@@ -197,7 +197,7 @@ struct Wide {
 FB_FN Wide::f to_f(Wide::i v) { return __builtin_convertvector(v, Wide::f); }
 FB_FN Wide::i to_i(Wide::f v) { return __builtin_convertvector(v, Wide::i); }
 FB_FN Wide::f whole(Wide::f v) {
-#if defined(__AVX512F__)
+#if FB_LANES == 16
   return (Wide::f)_mm512_maskz_roundscale_ps(0xFFFF, (__m512)v, 3);
 #elif defined(__AVX__)
   return (Wide::f)_mm256_round_ps((__m256)v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
@@ -209,7 +209,7 @@ FB_FN Wide::f whole(Wide::f v) {
 }
 // The same but for the sign of a zero.
 FB_FN Wide::f floor_any(Wide::f v) {
-#if defined(__AVX512F__)
+#if FB_LANES == 16
   return (Wide::f)_mm512_maskz_roundscale_ps(0xFFFF, (__m512)v, 1);
 #elif defined(__AVX__)
   return (Wide::f)_mm256_round_ps((__m256)v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
@@ -222,7 +222,7 @@ FB_FN Wide::f floor_any(Wide::f v) {
 }
 FB_FN Wide::f floor_small(Wide::f v) { return floor_any(v) + 0.0f; }
 FB_FN bool any(Wide::i mask) {
-#if defined(__AVX512F__)
+#if FB_LANES == 16
   return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
 #elif defined(__AVX2__)
   return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
@@ -233,7 +233,7 @@ FB_FN bool any(Wide::i mask) {
 #endif
 }
 FB_FN Wide::i load_rgb(const u8* base, Wide::i offset) {
-#if defined(FB_GATHERS) && defined(__AVX512F__)
+#if defined(FB_GATHERS) && FB_LANES == 16
   return (Wide::i)_mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xFFFF, (__m512i)offset,
                                                base, 1) & 0xFFFFFF;
 #elif defined(FB_GATHERS)
@@ -249,7 +249,7 @@ FB_FN Wide::i load_rgb(const u8* base, Wide::i offset) {
 #endif
 }
 FB_FN Wide::f load_f32(const f32* base, Wide::i index) {
-#if defined(FB_GATHERS) && defined(__AVX512F__)
+#if defined(FB_GATHERS) && FB_LANES == 16
   return (Wide::f)_mm512_mask_i32gather_ps(_mm512_setzero_ps(), 0xFFFF, (__m512i)index, base, 4);
 #elif defined(FB_GATHERS)
   return (Wide::f)_mm256_i32gather_ps(base, (__m256i)index, 4);
@@ -277,7 +277,7 @@ template <> struct Iota<Wide> {
 template <> struct Quads<Wide> {
   // The pixels that begin `at[k]` elements behind `base`; of each, four elements are read.
   static FB_MEMBER Wide::f load(const u8* base, const i32* at) {
-#if defined(__AVX512F__)
+#if FB_LANES == 16
     __m128i four = _mm_setr_epi32(word(base + at[0]), word(base + at[1]), word(base + at[2]),
                                   word(base + at[3]));
     // With a mask of all lanes: GCC 12 warns of what its headers leave undefined without one.
@@ -293,7 +293,7 @@ template <> struct Quads<Wide> {
 #endif
   }
   static FB_MEMBER Wide::f load(const f32* base, const i32* at) {
-#if defined(__AVX512F__)
+#if FB_LANES == 16
     __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(base + at[0]));
     v = _mm512_maskz_insertf32x4(0xFFFF, v, _mm_loadu_ps(base + at[1]), 1);
     v = _mm512_maskz_insertf32x4(0xFFFF, v, _mm_loadu_ps(base + at[2]), 2);
@@ -313,7 +313,7 @@ template <> struct Quads<Wide> {
   }
   // Value `channel` of as many pixels as a vector has lanes, which lie one behind another.
   static FB_MEMBER Wide::f channel(const f32* quads, i32 channel) {
-#if defined(__AVX512F__)
+#if FB_LANES == 16
     __m512i every = (__m512i)((Iota<Wide>::get() * 4 + channel) & 31);
     __m512 a = _mm512_loadu_ps(quads), b = _mm512_loadu_ps(quads + 16);
     __m512 c = _mm512_loadu_ps(quads + 32), d = _mm512_loadu_ps(quads + 48);
@@ -343,7 +343,7 @@ template <class T> FB_FN typename T::i splat(i32 x) {
 // min(a, b) = a < b ? a : b, max(a, b) = a > b ? a : b.
 template <class V> FB_FN V min2(V a, V b) { return a < b ? a : b; }
 template <class V> FB_FN V max2(V a, V b) { return a > b ? a : b; }
-#if defined(__AVX512F__)
+#if FB_LANES == 16
 // The instructions' own rule, in which the compiler does not always see ours.
 FB_FN Wide::f min2(Wide::f a, Wide::f b) {
   return (Wide::f)_mm512_maskz_min_ps(0xFFFF, (__m512)a, (__m512)b);

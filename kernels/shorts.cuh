@@ -49,7 +49,7 @@ template <> struct Shorts<Wide> {
   }
   // By intrinsics where there are some: GCC takes three instructions for a conversion that is one.
   static FB_MEMBER Wide::i widen(const i16* from) {
-#if defined(__AVX512F__)
+#if FB_LANES == 16
     return (Wide::i)_mm512_maskz_cvtepi16_epi32(0xFFFF, _mm256_loadu_si256((const __m256i*)from));
 #elif defined(__AVX2__)
     return (Wide::i)_mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i*)from));

@@ -129,8 +129,10 @@ impl Buffer {
 
     /// Moves to pages for `len` bytes, with room to grow further where there is so much.
     fn enlarge(&mut self, len: usize) -> io::Result<()> {
-        let more = len.max(self.capacity() / 2 * 3).next_multiple_of(pages::HUGE);
+        let more = len.max(self.capacity() / 2 * 3).checked_next_multiple_of(pages::HUGE);
+        let more = more.ok_or(io::ErrorKind::OutOfMemory)?;
         let mut pages = pages::zeros(more).or_else(|_| pages::zeros(len))?;
+        self.len = self.capacity();
         pages[..self.len].copy_from_slice(self);
         self.pages = Some(pages);
         self.blocks = Vec::new();

@@ -104,7 +104,7 @@ impl KeptPixels {
 
     /// Bytes of memory that `pixels` would take.
     pub(crate) fn memory(pixels: &Pixels) -> usize {
-        (pixels.bytes().len() + Pixels::TAIL).next_multiple_of(Slabs::ALIGN)
+        pixels.bytes().len() + Pixels::TAIL
     }
 
     /// The image where it lies.

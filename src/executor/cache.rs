@@ -190,8 +190,6 @@ impl<T> Shelf<T> {
     /// A place for each sample costs as much as a small item. Where there are more samples than items
     /// of this size fit into the budget, the last of them have none.
     const SMALL: u64 = 512;
-    /// What an item takes beside its bytes: up to the next multiple of [`Slabs::ALIGN`].
-    const BESIDE: usize = Slabs::ALIGN;
 
     fn new(samples: u64, budget: u64) -> Result<Self> {
         let budget = budget.min(isize::MAX as u64);
@@ -218,7 +216,7 @@ impl<T> Shelf<T> {
     /// Keeps what `make` gives for sample `id`, of `bytes` bytes, unless it is there already, does not
     /// fit, or `make` finds no memory.
     fn keep(&self, id: u64, bytes: usize, make: impl FnOnce() -> Option<T>) {
-        let room = bytes.saturating_add(Self::BESIDE);
+        let room = bytes.checked_next_multiple_of(Slabs::ALIGN).unwrap_or(usize::MAX);
         let Some(place) = self.places.get(id as usize).filter(|_| room <= self.budget) else {
             return self.full.store(true, Relaxed);
         };
@@ -228,13 +226,14 @@ impl<T> Shelf<T> {
         match fits.then(make).flatten().map(|item| place.set(item)) {
             Some(Ok(())) => {
                 self.items.fetch_add(1, Relaxed);
-                return;
             }
-            // Another thread was at the same sample.
+            // Another thread was at the same sample. What this one took stays taken.
             Some(Err(_)) => {}
-            None => self.full.store(true, Relaxed),
+            None => {
+                self.full.store(true, Relaxed);
+                self.used.fetch_sub(room, Relaxed);
+            }
         }
-        self.used.fetch_sub(room, Relaxed);
     }
 }
 

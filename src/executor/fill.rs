@@ -10,7 +10,7 @@ use super::gpu::{Engine, Stage};
 use super::ring::{Lease, Size};
 use crate::error::{Error, ErrorKind, Result};
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The slot of a batch in the making.
@@ -24,6 +24,8 @@ pub(super) struct Fill {
     next: OwnLines<AtomicUsize>,
     /// Seats that were retired.
     retired: OwnLines<AtomicUsize>,
+    /// Whether nobody wants the batch any more.
+    abandoned: AtomicBool,
 }
 
 /// The slot's memory, laid out for this batch.
@@ -72,6 +74,7 @@ impl Fill {
             seats,
             next: OwnLines::default(),
             retired: OwnLines::default(),
+            abandoned: AtomicBool::new(false),
         }
     }
 
@@ -91,6 +94,12 @@ impl Fill {
     pub(super) fn close(&self) -> Option<Lease> {
         let first = self.next.0.swap(self.seats, Ordering::Relaxed);
         self.retire(self.seats.saturating_sub(first))
+    }
+
+    /// The same; threads do not go on with seats that they have claimed either.
+    pub(super) fn abandon(&self) -> Option<Lease> {
+        self.abandoned.store(true, Ordering::Relaxed);
+        self.close()
     }
 
     fn retire(&self, count: usize) -> Option<Lease> {
@@ -179,6 +188,9 @@ pub(super) struct Claims<'a> {
 impl Claims<'_> {
     /// The next seat; `None` when all are claimed.
     pub(super) fn next(&mut self) -> Option<Seat<'_>> {
+        if self.fill.abandoned.load(Ordering::Relaxed) {
+            return None;
+        }
         if self.next == self.end {
             // Relaxed: the number itself is the claim, and nothing was written that it must publish.
             let first = self.fill.next.0.fetch_add(self.turn, Ordering::Relaxed);
@@ -190,7 +202,7 @@ impl Claims<'_> {
         }
         let index = self.next;
         self.next += 1;
-        Some(Seat { fill: self.fill, index, end: self.end, others: self.others })
+        Some(Seat { fill: self.fill, index, end: self.end, turn: self.turn, others: self.others })
     }
 
     /// Gives the seats up, all at once, so that threads seldom meet there. Returns the slot when the last
@@ -204,8 +216,9 @@ impl Claims<'_> {
 pub(super) struct Seat<'a> {
     fill: &'a Fill,
     index: usize,
-    /// The end of this thread's turn, and how many others claim until its next.
+    /// The end of this thread's turn, how many seats a turn has, and how many others claim until the next.
     end: usize,
+    turn: usize,
     others: usize,
 }
 
@@ -218,7 +231,10 @@ impl Seat<'_> {
     /// The position, as far as can be foreseen, of the seat that this thread gets so many later.
     pub(super) fn later(&self, seats: usize) -> usize {
         let index = self.index + seats;
-        if index < self.end { index } else { index + self.others }
+        match index.checked_sub(self.end) {
+            None => index,
+            Some(beyond) => index + self.others * (beyond / self.turn + 1),
+        }
     }
 
     /// Samples in the batch.
@@ -365,6 +381,39 @@ mod tests {
         assert!(begun.close().is_none() && a.next().is_none() && begun.close().is_none());
         assert!(b.retire().is_none() && begun.claims(2).retire().is_none());
         assert!(a.retire().is_some());
+    }
+
+    /// As all threads claim alike.
+    #[test]
+    fn later_seats_are_foreseen() {
+        for (seats, threads) in [(256, 16), (256, 2), (64, 2), (100, 3), (1000, 1)] {
+            let fill = fill(seats, 1);
+            let mut claims: Vec<_> = (0..threads).map(|_| fill.claims(threads)).collect();
+            let turn = claims[0].turn;
+            // Of each thread the seats that it gets, and what was foreseen at each.
+            let mut found = vec![Vec::new(); threads];
+            while let Some(thread) = (0..threads).min_by_key(|t| (found[*t].len() / turn, *t))
+                && let Some(seat) = claims[thread].next()
+            {
+                found[thread].push((seat.index(), [1, 2, 3].map(|k| seat.later(k))));
+            }
+            for found in found {
+                for (k, (_, later)) in found.iter().enumerate() {
+                    for (expected, later) in found[k + 1..].iter().zip(later) {
+                        assert_eq!(expected.0, *later, "{seats} by {threads}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_abandoned_batch_is_left_within_a_turn() {
+        let fill = fill(256, 1);
+        let mut claims = fill.claims(1);
+        assert!(claims.next().is_some() && claims.next().is_some());
+        assert!(fill.abandon().is_none() && claims.next().is_none());
+        assert!(claims.retire().is_some());
     }
 
     /// The first sample decides; another size is refused and writes nothing.

@@ -19,12 +19,16 @@ pub(super) fn bring<T>(items: &[T]) {
     }
 }
 
+/// Asks for nothing: stable Rust has a way for x86-64 alone.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn bring<T>(_: &[T]) {}
+
 /// Memory that is brought near in turns, with something else done between them: a processor waits for so many
 /// lines at once and no more.
 pub(super) struct Approach<'a>(&'a [u8]);
 
 impl<'a> Approach<'a> {
-    /// Lines that are asked for in a turn.
+    /// Bytes that are asked for in a turn: sixteen lines.
     const TURN: usize = 16 * 64;
 
     /// Of nothing.
@@ -43,7 +47,3 @@ impl<'a> Approach<'a> {
         !later.is_empty()
     }
 }
-
-/// Asks for nothing: stable Rust has a way for x86-64 alone.
-#[cfg(not(target_arch = "x86_64"))]
-pub(super) fn bring<T>(_: &[T]) {}

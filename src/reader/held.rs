@@ -9,7 +9,8 @@
 //! Such a file is read by opening it.
 //!
 //! A process may have only so many mappings. Files that lie between what a program allocates would keep the
-//! system from joining that to one. So addresses are set aside for all of them.
+//! system from joining that to one. So addresses are set aside for all of them, and where the system refuses
+//! one no more are mapped.
 
 #![allow(unsafe_code)]
 
@@ -18,22 +19,23 @@ use super::fault::Watch;
 use crate::error::Result;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ffi::CStr;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{
     AtomicBool, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::sync::{Mutex, PoisonError};
 
 /// The largest file that is mapped, in bytes: of larger ones reading takes longer than opening.
 const SMALL: usize = 16 << 10;
 /// Mapped files of all readers of this process, at most: each holds about 2 KiB of the system's memory.
 const MOST: usize = 1 << 16;
-/// Mappings that are left to the rest of the process.
+/// Mappings that are left to the rest of the process, beside those that it has when a reader is opened.
 const LEFT: usize = 8192;
-/// Bytes behind a file's end that are looked at, as far as its last page goes.
-const BEHIND: usize = 64;
+/// Bytes behind a file's end, in its last page, that are looked at.
+const BEHIND: usize = 16;
 
 /// Mapped files of all readers.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
@@ -62,8 +64,12 @@ struct Addresses {
     free: AtomicUsize,
     /// How many files are mapped.
     files: AtomicUsize,
-    /// Whether some of the addresses may be somebody else's by now.
-    torn: AtomicBool,
+    /// Files of all readers that may be mapped before this one maps another.
+    most: usize,
+    /// Whether no more are mapped.
+    full: AtomicBool,
+    /// Ranges that may be somebody else's by now, since the system failed at them.
+    torn: Mutex<Vec<Range<usize>>>,
 }
 
 // SAFETY: the memory is read by `Watch::copy` alone, from any thread, and given back when no thread can
@@ -76,8 +82,9 @@ impl Held {
     /// For a reader of `samples` samples below `root`. Of more than may be mapped at once the first have a
     /// place.
     pub(super) fn new(root: &Root, samples: u64) -> Self {
-        let count = if root.is_near() { samples.min(most() as u64) as usize } else { 0 };
-        match Addresses::of(count) {
+        let most = if root.is_near() && samples > 0 { most() } else { 0 };
+        let count = samples.min(most as u64) as usize;
+        match Addresses::of(count, most) {
             Some(addresses) => Held {
                 places: std::iter::repeat_with(AtomicU64::default).take(count).collect(),
                 addresses: Some(addresses),
@@ -109,7 +116,9 @@ impl Held {
         }
         let file = root.read_open(name(), limit, buf)?;
         match (said, file) {
-            (NEW, Some(_)) => place.store(READ, Relaxed),
+            (NEW, Some(_)) => {
+                let _ = place.compare_exchange(NEW, READ, Relaxed, Relaxed);
+            }
             (READ, Some(file)) => {
                 if let Some(page) = addresses.map(&file, buf) {
                     let said = (page as u64) << LENGTH | buf.len() as u64;
@@ -125,8 +134,9 @@ impl Held {
 }
 
 impl Addresses {
-    /// Sets addresses aside for `count` files; none where the system has none, or for no file.
-    fn of(count: usize) -> Option<Addresses> {
+    /// Sets addresses aside for `count` files, as long as all readers together have mapped fewer than `most`;
+    /// none where the system has none, or for no file.
+    fn of(count: usize, most: usize) -> Option<Addresses> {
         let page = rustix::param::page_size();
         let bytes = count.checked_mul(SMALL.next_multiple_of(page)).filter(|bytes| *bytes > 0)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -139,7 +149,9 @@ impl Addresses {
             page,
             free: AtomicUsize::new(0),
             files: AtomicUsize::new(0),
-            torn: AtomicBool::new(false),
+            most,
+            full: AtomicBool::new(false),
+            torn: Mutex::default(),
         })
     }
 
@@ -147,43 +159,57 @@ impl Addresses {
     /// large, whose end could not be told, or for which there is no room.
     fn map(&self, file: &OwnedFd, bytes: &[u8]) -> Option<usize> {
         let fits = (2..=SMALL).contains(&bytes.len());
-        let tells = !bytes.len().is_multiple_of(self.page) && bytes.last() != Some(&0);
-        if !fits || !tells {
+        // Its last byte tells of a shorter file, and what is behind it of a longer one.
+        let behind = self.page - bytes.len() % self.page;
+        let tells = bytes.last() != Some(&0) && (BEHIND..self.page).contains(&behind);
+        if !fits || !tells || self.full.load(Relaxed) {
             return None;
         }
-        if MAPPED.fetch_add(1, Relaxed) >= most() {
+        let before = MAPPED.fetch_add(1, Relaxed);
+        let pages = bytes.len().next_multiple_of(self.page);
+        let from = self.free.fetch_add(pages, Relaxed);
+        let range = from..from.saturating_add(pages);
+        if before >= self.most || range.end > self.bytes || !self.map_at(file, &range) {
+            self.full.store(true, Relaxed);
             MAPPED.fetch_sub(1, Relaxed);
             return None;
         }
         self.files.fetch_add(1, Relaxed);
-        let bytes = bytes.len().next_multiple_of(self.page);
-        let from = self.free.fetch_add(bytes, Relaxed);
-        if from.checked_add(bytes).is_none_or(|end| end > self.bytes) {
-            return None;
-        }
+        Some(from / self.page)
+    }
+
+    /// Maps `file` at a range that `free` has passed.
+    fn map_at(&self, file: &OwnedFd, range: &Range<usize>) -> bool {
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         // SAFETY: these pages lie within the addresses that were set aside. Nobody else gets them, since
         // `free` has passed them, and nothing refers to them yet.
-        let mapped =
-            unsafe { mmap(self.start.add(from).cast(), bytes, ProtFlags::READ, flags, file, 0) };
-        // The system may have taken away what lay there before it failed.
-        self.torn.fetch_or(mapped.is_err(), Relaxed);
-        mapped.ok().map(|_| from / self.page)
+        let mapped = unsafe {
+            mmap(self.start.add(range.start).cast(), range.len(), ProtFlags::READ, flags, file, 0)
+        };
+        if mapped.is_err() {
+            // The system may have taken away what lay there before it failed.
+            self.torn.lock().unwrap_or_else(PoisonError::into_inner).push(range.clone());
+        }
+        mapped.is_ok()
     }
 
     /// Copies a file of `bytes` bytes, which [`Addresses::map`] mapped at `page`, into `buf`; false where it
     /// is not there, or has another length now.
     fn copy(&self, page: usize, bytes: usize, buf: &mut Vec<u8>) -> bool {
-        let pages = bytes.next_multiple_of(self.page);
-        let seen = pages.min(bytes + BEHIND);
+        let seen = bytes + BEHIND;
         if buf.try_reserve(seen.saturating_sub(buf.len())).is_err() {
             return false;
         }
         buf.resize(seen, 0);
+        let pages = bytes.next_multiple_of(self.page);
         // SAFETY: `map` has put the file's pages there, for good, and read-only. Where they were replaced by
         // zeros, since the file was cut, they are readable as well.
         let watch = unsafe { Watch::new(self.start.add(page * self.page), pages) };
+        // The last byte once more: where another thread lays zeros meanwhile, it lays them to the end.
+        let mut last = [0];
         let whole = watch.copy(0, buf).is_ok()
+            && watch.copy(bytes - 1, &mut last).is_ok()
+            && last != [0]
             && buf[bytes - 1] != 0
             && buf[bytes..].iter().all(|behind| *behind == 0);
         buf.truncate(bytes);
@@ -193,24 +219,27 @@ impl Addresses {
 
 impl Drop for Addresses {
     fn drop(&mut self) {
-        if *self.torn.get_mut() {
-            return;
+        let torn = self.torn.get_mut().unwrap_or_else(PoisonError::into_inner);
+        torn.sort_by_key(|range| range.start);
+        let mut from = 0;
+        for range in torn.drain(..).chain([self.bytes..self.bytes]) {
+            if from < range.start {
+                // SAFETY: these were set aside by `of` and are still, whoever copied from them has borrowed
+                // `self`, and nothing else refers to them.
+                let _ = unsafe { munmap(self.start.add(from).cast(), range.start - from) };
+            }
+            from = range.end;
         }
-        // SAFETY: they were set aside by `of` and are still, whoever copied from them has borrowed `self`,
-        // and nothing else refers to them.
-        let _ = unsafe { munmap(self.start.cast(), self.bytes) };
         MAPPED.fetch_sub(*self.files.get_mut(), Relaxed);
     }
 }
 
-/// How many files may be mapped.
+/// How many files of all readers may be mapped.
 fn most() -> usize {
-    static FOUND: OnceLock<usize> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        let most = std::fs::read_to_string("/proc/sys/vm/max_map_count");
-        let most = most.ok().and_then(|text| text.trim().parse::<usize>().ok());
-        most.unwrap_or(0).saturating_sub(LEFT).min(MOST)
-    })
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let most = read("/proc/sys/vm/max_map_count").trim().parse::<usize>().unwrap_or(0);
+    let others = read("/proc/self/maps").lines().count().saturating_sub(MAPPED.load(Relaxed));
+    most.saturating_sub(LEFT + others).min(MOST)
 }
 
 #[cfg(test)]
@@ -243,7 +272,7 @@ mod tests {
         let write = |bytes: &[u8]| fs::write(dir.path().join("file"), bytes).unwrap();
         assert!(read(0).is_err());
         // One that is large, and those whose end could not be told.
-        for bytes in [vec![1; 17_000], vec![1; 8192], vec![1, 0], vec![1], vec![]] {
+        for bytes in [vec![1; 17_000], vec![1; 8192], vec![1; 4090], vec![1, 0], vec![1], vec![]] {
             write(&bytes);
             assert!((0..3).all(|_| read(0).unwrap() == bytes));
             assert_eq!(mapped(&held), 0);
@@ -256,7 +285,7 @@ mod tests {
             assert_eq!(mapped(&held), expected, "{id}");
         }
         // One that is written to is read as it is, whatever its length by now, or refused as any other.
-        for bytes in [31, 29, 0, 94, 95, 4095, 4096, 4097, 18_000, 30].map(|count| vec![2; count]) {
+        for bytes in [31, 29, 0, 46, 47, 4095, 4096, 4097, 18_000, 30].map(|count| vec![2; count]) {
             write(&bytes);
             assert!(read(0).unwrap() == bytes, "{}", bytes.len());
         }

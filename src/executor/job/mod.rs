@@ -1,4 +1,4 @@
-//! A batch in the making: tasks on every thread take its samples one by one, and the one that
+//! A batch in the making: tasks on every thread take its samples, some at a time, and the one that
 //! finishes the last sample hands the batch to its consumer.
 
 mod complete;
@@ -233,10 +233,11 @@ impl Job {
     pub(super) fn abandon(self: &Arc<Self>) {
         // First, so that whoever retires the last sample does not take the batch for whole.
         *lock(&self.delivery.state) = State::Gone;
-        self.close();
+        // There is nothing to complete.
+        drop(self.fill.abandon());
     }
 
-    /// The next sample that no worker has begun, each to one caller only.
+    /// The next sample that no worker has claimed, each to one caller only.
     pub(super) fn ahead(&self) -> Option<u64> {
         self.ahead.fetch_max(self.fill.begun(), Relaxed);
         let next = self.ahead.fetch_add(1, Relaxed);
