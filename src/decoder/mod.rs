@@ -24,7 +24,8 @@ mod turbo;
 
 /// JPEGs that a GPU decodes with our kernels.
 pub mod gpu {
-    pub use super::own::{Batch, ColourArgs, EntropyArgs, IdctArgs, Launch, Memory, Prepared};
+    pub use super::own::{Batch, Cutting, Launch, Memory, Prepared};
+    pub use super::own::{ColourArgs, EntropyArgs, IdctArgs, SubsequenceArgs};
 }
 
 pub use lane::Lane;
