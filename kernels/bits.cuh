@@ -16,8 +16,22 @@ template <bool CUT> struct Bits {
   i32 beyond;          // CUT: bits among them, and before, that are made up or from `stop` on
 };
 
+// Takes four bytes at once, if they are there and no marker or stuffing is among them.
+template <bool CUT> FB_FN bool take4(Bits<CUT>& b) {
+  if (b.end - b.at < 4) return false;
+  u32 word = (u32)b.at[0] << 24 | (u32)b.at[1] << 16 | (u32)b.at[2] << 8 | (u32)b.at[3];
+  // A byte of ones, which borrows where they are zeros.
+  if (((~word - 0x01010101u) & word & 0x80808080u) != 0) return false;
+  b.at += 4;
+  b.held |= (u64)word << (32 - b.count);
+  b.count += 32;
+  if (CUT && b.at > b.stop) b.beyond += b.at - b.stop < 4 ? (i32)(b.at - b.stop) * 8 : 32;
+  return true;
+}
+
 // At least 32 bits: a code and its value have 27 at most.
 template <bool CUT> FB_FN void refill(Bits<CUT>& b) {
+  if (b.count >= 32 || take4(b)) return;
   while (b.count < 32) {
     u64 byte = 0;
     bool there = b.at < b.end, beyond = CUT && b.at >= b.stop;

@@ -21,7 +21,7 @@ pub struct Cutting {
 impl Default for Cutting {
     /// Of 125 photos of up to 1600 x 1200, half settle in 3 rounds, nine in ten in 5, and all in 24.
     fn default() -> Self {
-        Cutting { whole: 1024, bytes: 256, rounds: 32 }
+        Cutting { whole: 2048, bytes: 256, rounds: 32 }
     }
 }
 
