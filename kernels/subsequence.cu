@@ -48,8 +48,6 @@ FB_FN void subsequence_one(const SubsequenceArgs& args, u32 k) {
     one_round(args, it, k, number);
     return;
   }
-  // Of an image in doubt nothing is settled.
-  if (args.status[it.image] != 0) return;
   u32 place = start_of(args.links[k]);
   if (!store(it, number, args.bytes, args.pool, place, args.tallies[k])) args.status[it.image] = 1;
 }

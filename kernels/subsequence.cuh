@@ -113,7 +113,8 @@ FB_FN bool add_up(const Interval& it, const u8* pool, const u32* links, Tally* t
 }
 
 // Decodes a subsequence from its true place on, with what is before it, and stores its coefficients. False: the
-// bits are not what they should be, or may not be.
+// bits are not what they should be, or may not be. From any other place, and behind anything else, it stores
+// something within the interval.
 FB_FN bool store(const Interval& it, u32 number, u32 bytes, const u8* pool, u32 place, const Tally& before) {
   const Form& form = *(const Form*)(pool + it.form);
   u32 done = before.blocks, total = blocks_of(form, it.number);
