@@ -72,7 +72,8 @@ fn head(name: &str, spec: &Spec) -> String {
         _ => "JPEGs by forebay, what is rare in them by libjpeg-turbo: the same pixels",
     };
     let exact = decoder.device == Placement::Cpu || decoder.is_exact();
-    let small = decoder.own_on_gpu().then(|| "small JPEGs by forebay".to_string());
+    let which = if exact { "JPEGs" } else { "small JPEGs" };
+    let small = decoder.own_on_gpu().then(|| format!("{which} by forebay"));
     let large = (!exact).then(|| match decoder.least() {
         0 => "JPEGs by nvJPEG".to_string(),
         split => format!("those of more than {split} pixels by nvJPEG"),

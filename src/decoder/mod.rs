@@ -5,7 +5,7 @@
 //! without any oddity take a faster way to the same pixels (`own`). Of a JPEG a part can be decoded
 //! alone, also at a smaller scale ([`Decoder::decode_region`]).
 //!
-//! With a GPU, [`route`] sends large baseline JPEGs to [`nvjpeg`] instead.
+//! With a GPU, [`route`] sends large baseline JPEGs to [`nvjpeg`] instead, or to our own kernels ([`gpu`]).
 
 mod container;
 mod exif;

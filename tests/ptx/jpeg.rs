@@ -138,11 +138,17 @@ pub(crate) fn files(damaged: bool, seed: u32, bytes: u32) -> Case {
         launches.push(Launch::new(Kernel::Entropy, it.args, 3, it.n, [it.blocks, it.threads]));
     }
     let steps = batch.subsequences(place);
-    launches.extend(steps.iter().map(|it| {
-        Launch::new(Kernel::Subsequence, it.args, 7, it.n, [it.blocks, it.threads])
-    }));
+    launches.extend(
+        steps
+            .iter()
+            .map(|it| Launch::new(Kernel::Subsequence, it.args, 7, it.n, [it.blocks, it.threads])),
+    );
     if damaged {
-        return Case { label: format!("{} damaged files, cut to {bytes}", taken.len()), memory, launches };
+        return Case {
+            label: format!("{} damaged files, cut to {bytes}", taken.len()),
+            memory,
+            launches,
+        };
     }
     let (idct, colour) = (batch.idct(place), batch.colour(place));
     launches.extend([

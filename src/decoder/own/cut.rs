@@ -5,8 +5,9 @@ use super::bits;
 
 /// What one thread decodes, and how long restart intervals are cut.
 ///
-/// A thread takes some 0.33 us a byte, and all wait for the last. Subsequences need the time of some rounds, each
-/// as long as one of them takes, and three times the work; so small pictures and short intervals are not cut.
+/// A thread takes some 0.2 us a byte, and all wait for the last. Subsequences need the time of some rounds, each
+/// as long as one of them takes, and three times the work; so small pictures and short intervals are not cut: what
+/// 2,048 bytes take are some six rounds and their launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cutting {
     /// Bytes that one thread decodes from a picture's or interval's start, at most.
@@ -19,7 +20,7 @@ pub struct Cutting {
 }
 
 impl Default for Cutting {
-    /// Of 125 photos of up to 1600 x 1200, half settle in 3 rounds, nine in ten in 5, and all in 24.
+    /// Of 125 photos of up to 1600 x 1200, half settle in 3 rounds, 98% in 9, and all in 24.
     fn default() -> Self {
         Cutting { whole: 2048, bytes: 256, rounds: 32 }
     }

@@ -71,8 +71,7 @@ impl Batch {
         // In as many rounds as an interval has subsequences, all of them settle.
         let rounds = self.cutting.rounds.min(self.longest);
         let step = |round| if round == 0 { Step::Guess } else { Step::Follow };
-        let mut launches: Vec<_> =
-            (0..rounds).map(|round| launch(step(round), round, n)).collect();
+        let mut launches: Vec<_> = (0..rounds).map(|round| launch(step(round), round, n)).collect();
         let last = rounds.saturating_sub(1);
         // Of intervals without a byte, too, it has to be said that they lack blocks.
         if intervals > 0 {
