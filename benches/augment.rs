@@ -45,7 +45,7 @@ fn bench(bencher: Bencher, text: &str, cpu: Cpu, side: u32) {
         id += 1;
         program.resolve(&mut scratch, 42, 0, id, side, side).unwrap();
         let place = bytemuck::cast_slice_mut(&mut out);
-        program.run(&mut scratch, &pixels, &mut [place]).unwrap();
+        program.run(&mut scratch, pixels.picture(), &mut [place]).unwrap();
     });
 }
 

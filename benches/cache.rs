@@ -98,7 +98,7 @@ fn alone(program: &Program, threads: usize) {
                 for id in (thread..COUNT).step_by(threads) {
                     program.resolve(&mut scratch, 42, 0, id, SIDE, SIDE).unwrap();
                     let place = bytemuck::cast_slice_mut(&mut out);
-                    program.run(&mut scratch, &pixels, &mut [place]).unwrap();
+                    program.run(&mut scratch, pixels.picture(), &mut [place]).unwrap();
                 }
             });
         }

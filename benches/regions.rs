@@ -1,18 +1,23 @@
-//! Parts of photos as random resized crops take them, whole photos, and smaller scales: our JPEG decoder beside
-//! libjpeg-turbo, in turn, on one thread.
+//! Parts of photos as random resized crops take them, whole photos, smaller scales, and pictures of 32x32: our
+//! JPEG decoder at this machine's best level beside libjpeg-turbo, in turn, on one thread.
 //!
-//! `cargo bench --bench regions`: of the photos in the data folder (FOREBAY_SHARED), else of a made one.
+//! `cargo bench --bench regions -- [WORD]`: of the photos in the data folder (FOREBAY_SHARED), else of a made
+//! one. WORD: only what has it in its name.
 
 #[path = "../tests/decoder/encode.rs"]
 #[allow(dead_code)] // A part is used.
 mod encode;
 
 use encode::{Kind, jpeg, picture};
+use forebay::dataset::Source;
+use forebay::dataset::shapes::{Part, Shapes};
 use forebay::decoder::{Decoder, Lane, Limits, Pixels, Region, Scale, Wanted};
 use forebay::device::cpu::Cpu;
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 9;
+/// A turn lasts so long at the least.
+const LEAST: Duration = Duration::from_millis(20);
 
 /// What is wanted of a picture of so many columns and rows; `k` is the picture's number.
 type Want = fn(u32, u32, u64) -> Wanted;
@@ -25,38 +30,63 @@ const KINDS: [(&str, Want); 5] = [
     ("whole at 1/8", |width, height, _| at(width, height, Scale::Eighth)),
 ];
 
+/// Small pictures; so many that a processor does not learn one by heart.
+const SMALL: u64 = 500;
+
 fn main() {
-    let photos = photos();
+    // cargo adds --bench.
+    let word = std::env::args().skip(1).find(|word| !word.starts_with("--")).unwrap_or_default();
+    let Some(cpu) = Cpu::best() else { return println!("this CPU has no kernels") };
     let mut ways =
-        [Cpu::best(), None].map(|level| (Decoder::with(Limits::default(), level), Pixels::new()));
-    println!(
-        "{} photos, {ROUNDS} rounds in turn; microseconds a photo, and the ratio",
-        photos.len()
-    );
-    for (name, want) in KINDS {
-        let mut times = [(); 2].map(|()| Vec::new());
-        for _ in 0..ROUNDS {
-            for (way, times) in ways.iter_mut().zip(&mut times) {
-                times.push(pass(way, &photos, want));
-            }
+        [Some(cpu), None].map(|level| (Decoder::with(Limits::default(), level), Pixels::new()));
+    println!("ours at {}; {ROUNDS} rounds in turn; microseconds a picture, median", cpu.level());
+    let (photos, small) = (photos(), (0..SMALL).map(small).collect::<Vec<_>>());
+    let rows =
+        KINDS.map(|(name, want)| (format!("{} photos, {name}", photos.len()), &photos, want));
+    let bytes = small.iter().map(Vec::len).sum::<usize>() / small.len();
+    let last = (format!("{SMALL} shapes of 32x32 in {bytes} bytes, whole"), &small, KINDS[0].1);
+    for (name, files, want) in rows.into_iter().chain([last]) {
+        if name.contains(&word) {
+            println!("{name}: {}", compare(&mut ways, files, want));
         }
-        let ratios = times[0].iter().zip(&times[1]).map(|(own, turbo)| turbo / own).collect();
-        let [own, turbo] = times.map(median);
-        println!("{name}: ours {own:.0}, libjpeg-turbo {turbo:.0}, ratio {:.2}", median(ratios));
     }
 }
 
-/// Mean microseconds of a photo.
-fn pass((decoder, pixels): &mut (Decoder, Pixels), photos: &[Vec<u8>], want: Want) -> f64 {
-    let mut time = Duration::ZERO;
-    for (photo, k) in photos.iter().zip(0..) {
-        let begin = Instant::now();
-        let wanted = |width, height, _| Ok(want(width, height, k));
-        decoder.decode_region(photo, wanted, pixels).expect("a good photo");
-        time += begin.elapsed();
-        assert!(matches!(decoder.lane(), Lane::Own | Lane::Asked), "left to libjpeg-turbo");
+fn compare(ways: &mut [(Decoder, Pixels); 2], files: &[Vec<u8>], want: Want) -> String {
+    let mut times = [(); 2].map(|()| Vec::new());
+    // The first round fills caches and tables.
+    for round in 0..=ROUNDS {
+        for (way, times) in ways.iter_mut().zip(&mut times) {
+            let time = pass(way, files, want);
+            times.extend((round > 0).then_some(time));
+        }
     }
-    time.as_secs_f64() * 1e6 / photos.len() as f64
+    let mut ratios: Vec<f64> =
+        times[0].iter().zip(&times[1]).map(|(own, turbo)| turbo / own).collect();
+    ratios.sort_by(f64::total_cmp);
+    let [own, turbo] = times.map(median);
+    let (least, most) = (ratios[0], ratios[ROUNDS - 1]);
+    let ratio = median(ratios);
+    format!(
+        "ours {own:.1}, libjpeg-turbo {turbo:.1}, ratio {ratio:.2} ({least:.2} to {most:.2}, n = {ROUNDS})"
+    )
+}
+
+/// Mean microseconds of a picture, of as many passes as last some milliseconds.
+fn pass((decoder, pixels): &mut (Decoder, Pixels), files: &[Vec<u8>], want: Want) -> f64 {
+    let (begin, mut passes) = (Instant::now(), 0);
+    loop {
+        for (file, k) in files.iter().zip(0..) {
+            let wanted = |width, height, _| Ok(want(width, height, k));
+            decoder.decode_region(file, wanted, pixels).expect("a good picture");
+            assert!(matches!(decoder.lane(), Lane::Own | Lane::Asked), "left to libjpeg-turbo");
+        }
+        passes += 1;
+        let time = begin.elapsed();
+        if time > LEAST {
+            return time.as_secs_f64() * 1e6 / f64::from(passes) / files.len() as f64;
+        }
+    }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -87,6 +117,14 @@ fn crop(width: u32, height: u32, k: u64) -> Wanted {
             return Wanted { region, scale: Scale::Full };
         }
     }
+}
+
+/// As the course's export stores them. An image of CIFAR-10 has some 930 bytes there.
+fn small(number: u64) -> Vec<u8> {
+    let shapes = Shapes::new(1, Part::Train, SMALL, 32);
+    let mut rgb = vec![0; 3 * 32 * 32];
+    shapes.image(number, &mut rgb).expect("a shape");
+    jpeg(&rgb, 32, 32, Kind::COURSE)
 }
 
 /// Baseline ones.

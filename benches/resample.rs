@@ -30,7 +30,7 @@ fn bench(bencher: Bencher, text: &str, cpu: Cpu) {
         id += 1;
         program.resolve(&mut scratch, 42, 0, id, width, height).unwrap();
         let place = bytemuck::cast_slice_mut(&mut out);
-        program.run(&mut scratch, &pixels, &mut [place]).unwrap();
+        program.run(&mut scratch, pixels.picture(), &mut [place]).unwrap();
     });
 }
 

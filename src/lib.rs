@@ -10,6 +10,7 @@ pub mod graph;
 pub mod letters;
 pub mod loader;
 pub mod ops;
+mod pages;
 pub mod policy;
 pub mod reader;
 pub mod rng;

@@ -7,7 +7,7 @@ mod source;
 use crate::decoder::{Lane, Limits, Reason};
 use crate::device::Choice;
 use crate::device::cpu::Cpu;
-use crate::device::cuda::Cuda;
+use crate::device::cuda::{Cuda, Driver};
 use crate::error::{Error, ErrorKind, Result};
 use crate::executor::program::{OutputInfo, Program};
 use crate::executor::{Cache, Candidates, Decoding, Executor, Faults, Pending, Setup, Threads};
@@ -184,6 +184,8 @@ impl Loader {
         // Those ahead, the one being handed over, and the one before it if it is still held.
         let held = options.prefetch.saturating_add(2);
         let (cuda, device_note) = options.device.open()?;
+        let no_nvjpeg = || no_nvjpeg(spec, options.device);
+        let device_note = device_note.or_else(|| cuda.is_none().then(no_nvjpeg).flatten());
         let setup = cuda.map(|cuda| Setup {
             cuda,
             to_host: options.deliver == Deliver::Host,
@@ -318,7 +320,8 @@ impl Loader {
         })
     }
 
-    /// Why the pipeline runs on the CPU though there is a GPU, where [`Choice::Auto`] decided so.
+    /// Why the pipeline runs on the CPU: where there is a GPU that [`Choice::Auto`] passed over, and where
+    /// the pipeline asks for nvJPEG.
     pub fn device_note(&self) -> Option<&str> {
         self.device_note.as_deref()
     }
@@ -408,6 +411,16 @@ impl Loader {
     pub fn stats(&self) -> crate::stats::Stats {
         self.executor.stats()
     }
+}
+
+/// Why nvJPEG decodes nothing where a pipeline asks for it and the CPU runs it.
+fn no_nvjpeg(spec: &Spec, device: Choice) -> Option<String> {
+    let why = match device {
+        _ if spec.decoder.backend != Backend::Nvjpeg => return None,
+        Choice::Cpu => "so the device was chosen".into(),
+        Choice::Auto | Choice::Cuda(_) => Driver::probe().err()?.to_string(),
+    };
+    Some(format!("on the CPU, though decoder.backend = \"nvjpeg\": {why}"))
 }
 
 /// The batches of one epoch. An error ends it; the loader can go on with another.

@@ -43,6 +43,25 @@ impl std::ops::AddAssign for Stats {
     }
 }
 
+impl std::ops::Sub for Stats {
+    type Output = Self;
+    /// What was counted since the earlier snapshot `before`.
+    fn sub(self, before: Self) -> Self {
+        Stats {
+            samples: self.samples - before.samples,
+            read_ns: self.read_ns - before.read_ns,
+            decode_ns: self.decode_ns - before.decode_ns,
+            augment_ns: self.augment_ns - before.augment_ns,
+            wait_ns: self.wait_ns - before.wait_ns,
+            warnings: self.warnings - before.warnings,
+            grown_slots: self.grown_slots - before.grown_slots,
+            requests: self.requests - before.requests,
+            under_way: self.under_way - before.under_way,
+            ready: self.ready - before.ready,
+        }
+    }
+}
+
 /// Samples that could not be made as they are, among those of delivered batches; a snapshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BadSamples {

@@ -1,7 +1,9 @@
 //! Shapes, element types and the byte buffers that batches live in.
 
 use crate::error::{Error, ErrorKind, Result};
-use std::fmt;
+use crate::pages;
+use memmap2::MmapMut;
+use std::{fmt, io};
 
 /// Element type of an image or a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,7 +82,10 @@ impl Layout {
 /// only until it has seen its largest content.
 #[derive(Default)]
 pub struct Buffer {
+    /// A small buffer's memory.
     blocks: Vec<Block>,
+    /// A large one's, in place of them.
+    pages: Option<MmapMut>,
     len: usize,
 }
 
@@ -89,28 +94,46 @@ pub struct Buffer {
 #[repr(C, align(64))]
 struct Block([u8; 64]);
 
+fn no_memory(len: usize) -> Error {
+    Error::new(ErrorKind::Resources, format!("out of memory for {len} bytes"))
+}
+
 impl Buffer {
+    /// From this many bytes on a buffer has pages of its own, in whole huge ones.
+    const LARGE: usize = pages::HUGE / 2;
+
     /// An empty buffer that owns no memory yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the length, zero-filling only bytes never handed out before.
+    /// Sets the length. Bytes that were handed out before are as they were left, others zero.
     ///
     /// # Errors
     /// Where there is no memory for it; the buffer is as it was.
     pub fn resize(&mut self, len: usize) -> Result<()> {
-        let blocks = len.div_ceil(64);
+        if len > self.capacity() && len >= Self::LARGE {
+            self.enlarge(len).map_err(|_| no_memory(len))?;
+        }
+        let blocks = if self.pages.is_some() { 0 } else { len.div_ceil(64) };
         if let Some(more) = blocks.checked_sub(self.blocks.len()) {
             // With room to grow further; where there is not so much, just what is needed.
             let reserved = self.blocks.try_reserve(more);
             let reserved = reserved.or_else(|_| self.blocks.try_reserve_exact(more));
-            reserved.map_err(|_| {
-                Error::new(ErrorKind::Resources, format!("out of memory for {len} bytes"))
-            })?;
+            reserved.map_err(|_| no_memory(len))?;
             self.blocks.resize(blocks, Block([0; 64]));
         }
         self.len = len;
+        Ok(())
+    }
+
+    /// Moves to pages for `len` bytes, with room to grow further where there is so much.
+    fn enlarge(&mut self, len: usize) -> io::Result<()> {
+        let more = len.max(self.capacity() / 2 * 3).next_multiple_of(pages::HUGE);
+        let mut pages = pages::zeros(more).or_else(|_| pages::zeros(len))?;
+        pages[..self.len].copy_from_slice(self);
+        self.pages = Some(pages);
+        self.blocks = Vec::new();
         Ok(())
     }
 
@@ -121,20 +144,26 @@ impl Buffer {
 
     /// Bytes held, whether in use or not.
     pub fn capacity(&self) -> usize {
-        self.blocks.len() * 64
+        self.pages.as_ref().map_or(self.blocks.len() * 64, |pages| pages.len())
     }
 }
 
 impl std::ops::Deref for Buffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.blocks)[..self.len]
+        match &self.pages {
+            Some(pages) => &pages[..self.len],
+            None => &bytemuck::cast_slice(&self.blocks)[..self.len],
+        }
     }
 }
 
 impl std::ops::DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.blocks)[..self.len]
+        match &mut self.pages {
+            Some(pages) => &mut pages[..self.len],
+            None => &mut bytemuck::cast_slice_mut(&mut self.blocks)[..self.len],
+        }
     }
 }
 

@@ -214,6 +214,7 @@ fn bench_counts_what_dump_writes() {
     assert_eq!(cold["samples"], 13);
     let text = run(&[]);
     assert!(text.contains("images/s") && text.contains("limited by"), "{text}");
+    assert!(json["where"]["cores"].as_f64().unwrap() > 0.0, "a few milliseconds of work are work");
 }
 
 #[test]
@@ -226,12 +227,19 @@ fn bench_tells_what_came_from_the_cache() {
         let text = String::from_utf8(stderr).unwrap();
         assert!(status.success(), "{text}");
         let json: serde_json::Value = serde_json::from_slice(&stdout).unwrap();
-        (json["digest"].clone(), text)
+        (json, text)
     };
-    let (digest, text) = run(&["--threads", "1", "--pin-threads", "--read-ahead", "2"]);
+    let (json, text) = run(&["--threads", "1", "--pin-threads", "--read-ahead", "2"]);
     assert!(!text.contains("cache"), "{text}");
+    assert_eq!(json["first_counted_epoch"], 0);
     let cached = run(&["--cache", "decoded", "--cache-budget", "1MiB"]);
-    assert_eq!(cached.0, digest);
+    assert_eq!(cached.0["digest"], json["digest"]);
+    // Stages are those of the epochs that the cache serves, which decode nothing.
+    assert_eq!(cached.0["first_counted_epoch"], 1);
+    assert_eq!(cached.0["stages_s"]["decode"], 0.0);
+    assert_eq!(cached.0["decoded"]["cpu_by"]["own"], 13);
+    let text = done(&[&args[..5], &["--cache", "encoded"]].concat());
+    assert!(text.contains("without epoch 0, in which the cache fills"), "{text}");
     let told = "note: cache of decoded images: 50.0% of 26 samples came from it; it holds 13 in 1 of 1 MiB";
     assert!(cached.1.contains(told), "{}", cached.1);
     let (status, line) = failed(&[&args[..], &["--cache", "all"]].concat());
@@ -262,7 +270,19 @@ fn bench_tells_who_decoded() {
     assert!(own.2.contains("forebay                4  baseline JPEGs"), "{}", own.2);
     let turbo = run(file.to_str().unwrap());
     assert_eq!(turbo.1, serde_json::json!({ "turbo-asked": 5, "image": 1 }));
+    assert!(turbo.2.contains("5  as the pipeline's decoder.backend asks"), "{}", turbo.2);
     assert_eq!(own.0, turbo.0);
+
+    // nvJPEG is asked for, and there is no GPU.
+    fs::write(&file, "[decoder]\ndevice = \"mixed\"\nbackend = \"nvjpeg\"").unwrap();
+    let args = [&args[..], &["--pipeline", file.to_str().unwrap()]].concat();
+    for more in [&[][..], &["--device", "cpu"]] {
+        let mut bench = forebay(&[&args[..], more].concat());
+        let Output { stderr, .. } = bench.env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
+        let text = String::from_utf8(stderr).unwrap();
+        let note = "forebay: note: on the CPU, though decoder.backend = \"nvjpeg\": ";
+        assert!(text.starts_with(note) && text.lines().count() == 1, "{text}");
+    }
 }
 
 #[test]
@@ -339,7 +359,7 @@ fn explain_and_doctor_tell() {
     assert!(text.contains("rotate, if rotate.when < 0.5"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&done(&["doctor", "--json"])).unwrap();
     assert!(json["kernels"]["value"].is_string() && json["jpeg"]["why"].is_string());
-    assert!(done(&["doctor"]).contains("libjpeg-turbo"));
+    assert!(done(&["doctor"]).contains("forebay, else libjpeg-turbo"));
     // Who would decode on a GPU: pictures of 80x80 are above decoder.split.
     for (size, own, nvjpeg) in [("80", 0, 7), ("32", 7, 0)] {
         let dir = tempfile::tempdir().unwrap();
@@ -347,8 +367,24 @@ fn explain_and_doctor_tell() {
         done(&["export", "shapes", "--to", data, "--train", "7", "--valid", "2", "--size", size]);
         let args = ["doctor", "--json", "--data", data];
         let json: serde_json::Value = serde_json::from_str(&done(&args)).unwrap();
-        let images = serde_json::json!({ "own": own, "nvjpeg": nvjpeg, "cpu": {} });
+        let images = serde_json::json!(
+            { "own": own, "nvjpeg": nvjpeg, "cpu": {}, "without_gpu": { "own": 7 } }
+        );
         assert_eq!(json["images"], images);
+        // The pipeline says otherwise.
+        let file = dir.path().join("turbo.toml");
+        fs::write(&file, "[decoder]\ndevice = \"mixed\"\nbackend = \"turbo\"").unwrap();
+        let args = [&args[..], &["--pipeline", file.to_str().unwrap()]].concat();
+        let json: serde_json::Value = serde_json::from_str(&done(&args)).unwrap();
+        let images = serde_json::json!(
+            { "own": 0, "nvjpeg": 0, "cpu": { "exact": 7 }, "without_gpu": { "turbo-asked": 7 } }
+        );
+        assert_eq!(json["images"], images);
+        assert!(json["jpeg"]["value"].as_str().unwrap().starts_with("libjpeg-turbo"));
+        for line in ["jpeg", "mixed"] {
+            let text = json[line].to_string();
+            assert!(text.contains("decoder.backend") && !text.contains("by forebay"), "{text}");
+        }
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
         }
         let at = *place * values * size_of::<f32>();
         let to = at..at + values * size_of::<f32>();
-        program.run(scratch, pixels, &mut [&mut out[to.clone()]])?;
+        program.run(scratch, pixels.picture(), &mut [&mut out[to.clone()]])?;
         *place = (*place + 1) % places;
         Ok(to)
     };

@@ -2,8 +2,9 @@
 #![allow(unsafe_code)]
 
 use crate::clock::{Times, time};
-use crate::kernels::{Measured, device, upload};
+use crate::kernels::{Measured, device};
 use forebay::decoder::gpu::{Batch, Memory};
+use forebay::decoder::nvjpeg::Item;
 use forebay::decoder::{Decoder, Limits, Pixels};
 use forebay::device::Kernel;
 use forebay::device::cuda::{Cuda, DeviceMemory, PinnedMemory, Stream};
@@ -17,15 +18,20 @@ const PICTURES: usize = 16;
 /// A batch and its memory.
 pub(crate) struct Decode {
     cuda: Arc<Cuda>,
-    stream: Stream,
+    pub(crate) stream: Stream,
     batch: Batch,
     memory: Memory,
-    files: Vec<Vec<u8>>,
+    /// The batch's files one after another, and the tables.
+    host: PinnedMemory,
+    /// Where each file starts in it, and behind them all.
+    starts: Vec<usize>,
+    encoded: DeviceMemory,
     pixels: DeviceMemory,
+    side: u32,
     /// Bytes of a picture.
     picture: usize,
-    /// What `memory` points into, and the files.
-    _parts: [DeviceMemory; 4],
+    /// What `memory` points into.
+    _parts: [DeviceMemory; 3],
 }
 
 impl Decode {
@@ -35,18 +41,16 @@ impl Decode {
         let mut decoder = Decoder::new(Limits::default());
         let files: Vec<_> = (0..PICTURES).map(|k| jpeg(side as usize, k)).collect();
         let mut batch = Batch::default();
-        let mut offsets = vec![0];
+        let mut starts = vec![0];
         for k in 0..samples {
             let file = &files[k as usize % PICTURES];
             let taken = decoder.prepare(file).is_some_and(|it| batch.add(&it, file, k));
             assert!(taken, "our own JPEGs leave no doubt");
-            offsets.push(offsets[k as usize] + file.len() as u64);
+            starts.push(starts[k as usize] + file.len());
         }
         let n = samples as usize;
         let picture = 3 * side as usize * side as usize;
-        let encoded = device(cuda, offsets[n] as usize)?;
-        let all = files.iter().flatten().copied().cycle().take(offsets[n] as usize);
-        upload(cuda, &stream, encoded.address(), all)?;
+        let encoded = device(cuda, starts[n])?;
         let tables = device(cuda, batch.tables_len())?;
         let (scratch, status) = (device(cuda, batch.scratch_len())?, device(cuda, 4 * n)?);
         let pixels = device(cuda, n * picture)?;
@@ -55,14 +59,71 @@ impl Decode {
             scratch: scratch.address(),
             status: status.address(),
         };
-        let mut bytes = vec![0; batch.tables_len()];
+        let mut host = PinnedMemory::new(cuda);
+        host.reserve(starts[n] + batch.tables_len(), 0)?;
+        let (all, bytes) = host.bytes_mut(starts[n] + batch.tables_len()).split_at_mut(starts[n]);
+        let each = files.iter().flatten().cycle();
+        all.iter_mut().zip(each).for_each(|(place, byte)| *place = *byte);
         let place = |k: usize| pixels.address() + (k * picture) as u64;
-        let ends = (0..n).map(|k| [encoded.address() + offsets[k], place(k)]);
-        batch.write(&mut bytes, memory, ends);
-        upload(cuda, &stream, tables.address(), bytes.into_iter())?;
-        let parts = [encoded, tables, scratch, status];
-        let cuda = cuda.clone();
-        Ok(Decode { cuda, stream, batch, memory, files, pixels, picture, _parts: parts })
+        let ends = (0..n).map(|k| [encoded.address() + starts[k] as u64, place(k)]);
+        batch.write(bytes, memory, ends);
+        let (cuda, parts) = (cuda.clone(), [tables, scratch, status]);
+        let decode = Decode {
+            cuda,
+            stream,
+            batch,
+            memory,
+            host,
+            starts,
+            encoded,
+            pixels,
+            side,
+            picture,
+            _parts: parts,
+        };
+        decode.upload()?;
+        decode.stream.synchronize()?;
+        Ok(decode)
+    }
+
+    /// Files and tables.
+    fn upload(&self) -> Result<()> {
+        let files = self.starts[self.len()];
+        let (files, tables) = self.host.bytes(files + self.batch.tables_len()).split_at(files);
+        // SAFETY: pinned memory that is not written any more and lives as long as the stream; both places have
+        // room, and this stream alone uses them.
+        unsafe {
+            self.stream.upload(self.encoded.address(), files)?;
+            self.stream.upload(self.memory.tables, tables)
+        }
+    }
+
+    /// Pictures of a batch.
+    pub(crate) fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// The file of picture `k`.
+    pub(crate) fn file(&self, k: usize) -> &[u8] {
+        &self.host.bytes(self.starts[k + 1])[self.starts[k]..]
+    }
+
+    /// Each picture's file, and where its pixels go.
+    pub(crate) fn items(&self) -> Vec<Item<'_>> {
+        let item = |k: usize| Item {
+            bytes: self.file(k),
+            width: self.side,
+            height: self.side,
+            dest: self.pixels.address() + (k * self.picture) as u64,
+        };
+        (0..self.len()).map(item).collect()
+    }
+
+    /// Makes the pixels zero, so that what is not written shows.
+    pub(crate) fn blank(&self) -> Result<()> {
+        // SAFETY: memory of the batch, which this stream alone uses.
+        unsafe { self.stream.fill(self.pixels.address(), 0, self.len() * self.picture) }?;
+        self.stream.synchronize()
     }
 
     fn zero(&self) -> Result<()> {
@@ -95,7 +156,13 @@ impl Decode {
         }
     }
 
-    /// From files to pixels.
+    /// From files in the host's memory to pixels on the GPU.
+    pub(crate) fn whole(&self) -> Result<()> {
+        self.upload()?;
+        self.all()
+    }
+
+    /// From files on the GPU to pixels.
     fn all(&self) -> Result<()> {
         self.zero()?;
         [Kernel::Entropy, Kernel::Idct, Kernel::Colour].into_iter().try_for_each(|k| self.launch(k))
@@ -107,6 +174,14 @@ impl Decode {
     /// When they do not.
     pub(crate) fn check(&self) -> Result<()> {
         self.all()?;
+        match self.furthest()? {
+            0 => Ok(()),
+            _ => Err(Error::new(ErrorKind::Device, "a JPEG has other pixels than on the CPU")),
+        }
+    }
+
+    /// How far the pixels of the first pictures are from the CPU's, in levels of 255, at most.
+    pub(crate) fn furthest(&self) -> Result<u8> {
         let count = PICTURES.min(self.batch.len());
         let mut got = PinnedMemory::new(&self.cuda);
         got.reserve(count * self.picture, 0)?;
@@ -116,23 +191,20 @@ impl Decode {
         }
         self.stream.synchronize()?;
         let (mut decoder, mut pixels) = (Decoder::new(Limits::default()), Pixels::new());
-        for (file, got) in
-            self.files.iter().zip(got.bytes(count * self.picture).chunks(self.picture))
-        {
-            decoder.decode(file, &mut pixels)?;
-            if pixels.bytes() != got {
-                let text = "a JPEG has other pixels than on the CPU";
-                return Err(Error::new(ErrorKind::Device, text));
-            }
+        let mut furthest = 0;
+        for (k, got) in got.bytes(count * self.picture).chunks(self.picture).enumerate() {
+            decoder.decode(self.file(k), &mut pixels)?;
+            let apart = pixels.bytes().iter().zip(got).map(|(one, other)| one.abs_diff(*other));
+            furthest = furthest.max(apart.max().unwrap_or(0));
         }
-        Ok(())
+        Ok(furthest)
     }
 
     /// Each kernel by itself, and all with the memory made zero; the bytes are those of files, coefficients,
     /// planes and pixels, each as often as it is read or written.
     pub(crate) fn measure(&self) -> Result<Vec<(&'static str, Measured)>> {
         let n = self.batch.len();
-        let files = self.files.iter().map(Vec::len).sum::<usize>() * n / PICTURES;
+        let files = self.starts[n];
         let (coefficients, pixels) = (self.batch.zeros_len(), n * self.picture);
         let planes = self.batch.scratch_len() - coefficients;
         let measured = |bytes: usize, times: Times| Measured { bytes, times };

@@ -160,7 +160,7 @@ impl Bench {
             pixels.reset(self.side, self.side)?.copy_from_slice(&bytes_of(k, picture));
             self.program.resolve(&mut scratch, SEED, EPOCH, k as u64, self.side, self.side)?;
             let place = bytemuck::cast_slice_mut(&mut expected);
-            self.program.run(&mut scratch, &pixels, &mut [place])?;
+            self.program.run(&mut scratch, pixels.picture(), &mut [place])?;
             if bytemuck::cast_slice::<f32, u8>(&expected) != got {
                 let text =
                     format!("picture {k} of {0}x{0} has other bytes than on the CPU", self.side);

@@ -1,15 +1,17 @@
-//! `resolve` and `augment` on a GPU, and of small images our JPEG decoder, beside copies of as many bytes. Prints one JSON object; where
-//! there is no GPU, the reason.
+//! `resolve` and `augment` on a GPU, and of small images our JPEG decoder, beside copies of as many bytes, and
+//! that beside nvJPEG and the CPU. Prints one JSON object; where there is no GPU, the reason.
 //!
 //! ```text
 //! cargo bench --bench gpu -- [--probe] [--quick]
 //! ```
 //! `--probe` says what GPU there is and times nothing; `--quick` takes one small batch.
 
+mod beside;
 mod clock;
 mod decode;
 mod kernels;
 
+use beside::Beside;
 use clock::Times;
 use decode::Decode;
 use forebay::device::cuda::{Cuda, Driver, Gpu};
@@ -68,6 +70,7 @@ fn measure(quick: bool) -> Result<Value> {
     let _bound = cuda.bind()?;
     let sizes = if quick { &SIZES[..1] } else { &SIZES[..] };
     let (mut kernels, mut copies, mut empty) = (Vec::new(), Vec::new(), None);
+    let mut decoders = Vec::new();
     for &(side, samples) in sizes {
         let row = |kernel: &str| json!({ "kernel": kernel, "side": side, "batch": samples });
         let mut bench = match Bench::new(&cuda, side, samples) {
@@ -86,6 +89,7 @@ fn measure(quick: bool) -> Result<Value> {
             let decode = Decode::new(&cuda, side, samples)?;
             decode.check()?;
             measured.extend(decode.measure()?);
+            decoders.extend(beside(&decode, side, samples)?);
         }
         for (name, measured) in measured {
             let copy = bench.copy(measured.bytes)?;
@@ -100,7 +104,28 @@ fn measure(quick: bool) -> Result<Value> {
         copies.push(described(copy));
     }
     let empty = empty.ok_or_else(|| Error::new(forebay::ErrorKind::Limit, "no batch fitted"))?;
-    Ok(json!({ "kernels": kernels, "copies": copies, "empty_launch_us": times(&empty) }))
+    Ok(json!({ "kernels": kernels, "decoders": decoders, "copies": copies,
+        "empty_launch_us": times(&empty) }))
+}
+
+/// Rows of those that decode the same files.
+fn beside(decode: &Decode, side: u32, samples: u32) -> Result<[Value; 3]> {
+    let Beside { own, nvjpeg, cpu } = Beside::measure(decode)?;
+    let row = |name: &str, us: Value| json!({ "decoder": name, "side": side, "batch": samples, "us": us });
+    let nvjpeg = match nvjpeg {
+        Ok((us, levels)) => {
+            let mut row = row("nvJPEG", times(&us));
+            row["levels_from_cpu"] = json!(levels);
+            row
+        }
+        Err(error) => {
+            let mut row = row("nvJPEG", Value::Null);
+            row["why"] = json!(error.to_string());
+            row
+        }
+    };
+    let own = row("forebay on the GPU", times(&own));
+    Ok([own, nvjpeg, row("forebay on one thread of the CPU", times(&cpu))])
 }
 
 fn described(measured: Measured) -> Value {

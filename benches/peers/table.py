@@ -29,18 +29,22 @@ def goal(ratio, wanted):
 
 
 def table(measured, rows):
-    """A line a ratio; images/s are medians with the least and the most of the rounds."""
+    """A line a ratio; images/s are medians with the least and the most of the rounds. Whoever is compared
+    more than once has them where it is first, since its rounds differ by what other work takes."""
     lines = [
         "| work | | images/s | against | images/s | ratio by round, median (range) | goal |",
         "|---|---|---|---|---|---|---|",
     ]
+    seen = set()
     for row in measured:
         names = {contender.key: contender.name for contender in row.contenders}
         for over, under, wanted in row.ratios:
             each = ratios(rows, row, over, under)
             middle = statistics.median(each)
             told = f"{middle:.2f} ({min(each):.2f} to {max(each):.2f})"
+            own = "as above" if (row.work, over) in seen else spread(list(rates(rows, row, over).values()))
+            seen.add((row.work, over))
             lines.append("| {} | {} | {} | {} | {} | {} | {} |".format(
-                row.work, names[over], spread(list(rates(rows, row, over).values())),
-                names[under], spread(list(rates(rows, row, under).values())), told, goal(middle, wanted)))
+                row.work, names[over], own, names[under], spread(list(rates(rows, row, under).values())), told,
+                goal(middle, wanted)))
     return "\n".join(lines)

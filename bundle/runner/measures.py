@@ -73,7 +73,8 @@ def difference(one, other):
 
 
 def kernels(bundle):
-    """Times of `resolve`, `augment` and our JPEG decoder, and of copies of as many bytes."""
+    """Times of `resolve`, `augment` and our JPEG decoder, of copies of as many bytes, and of nvJPEG and the CPU
+    on the same JPEGs."""
     words = ["--quick"] if bundle.quick else []
     bundle.report["kernels"] = json.loads(bundle.call([bundle.program("gpu"), *words]))
 

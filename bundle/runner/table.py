@@ -90,9 +90,19 @@ def kernels(measured):
         "reads and writes counted, by the driver; where both fit into the cache, so does the copy.",
         "",
     ]
+    page += section(
+        "The same small JPEGs, file to pixels",
+        ("decoder", "pixels", "batch", "us a batch (median, least, most; n)", "images/s"),
+        [(d["decoder"], f"{d['side']}x{d['side']}", d["batch"], *decoded(d))
+         for d in measured["decoders"]])
     return page + section(
         "Copies within the device", ("MB", "us (median, least, most; n)", "GB/s"),
         [(f"{c['bytes'] / 1e6:.1f}", spread(c["us"]), gb_per_s(c)) for c in measured["copies"]])
+
+
+def decoded(row):
+    us = row["us"]
+    return (spread(us), f"{row['batch'] / us['median'] * 1e6:,.0f}") if us else (row["why"], "")
 
 
 def loader(runs):

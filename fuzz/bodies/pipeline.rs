@@ -85,6 +85,6 @@ fn output(
         .zip(&lengths)
         .map(|(words, n)| &mut bytemuck::cast_slice_mut(words)[..*n])
         .collect();
-    program.run(&mut scratch, picture, &mut places).expect("memory for a small picture");
+    program.run(&mut scratch, picture.picture(), &mut places).expect("memory for a small picture");
     Ok(Some(outputs))
 }

@@ -39,8 +39,8 @@ pub(crate) struct Args {
     /// Also time what one would write by hand with rayon and the image crate, and print the ratio
     #[arg(long)]
     baseline: bool,
-    /// Instead, find out from which size on nvJPEG beats the CPU decoder on this machine, and print
-    /// the line for the pipeline file; takes no --data
+    /// Instead, find out from which size on nvJPEG beats our own decoder, on the GPU and on the CPU,
+    /// on this machine, and print the line for the pipeline file; takes no --data
     #[arg(long, conflicts_with_all = ["data", "baseline", "cold"])]
     calibrate: bool,
     /// Print one JSON object; its digest adds up those of the epochs, each of which is what
@@ -82,10 +82,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Times each epoch from the first request to the last batch.
 ///
-/// With a digest every byte delivered is read, as a consumer would; that time counts.
+/// With a digest every byte delivered is read, as a consumer would; that time counts. An epoch that
+/// fills a cache is told, and counts to nothing else where others come behind it.
 fn measure(args: &Args, loader: &mut Loader, cold: Option<Cold>) -> Result<Report> {
     let (mut images_per_s, mut digests, mut samples) = (Vec::new(), Vec::new(), 0);
-    let (mut taken, mut used) = (Duration::ZERO, Usage::NONE);
+    let (mut taken, mut used, mut filling) = (Duration::ZERO, Usage::NONE, None);
     let progress = Progress::new("benching", loader.len() as u64 * u64::from(args.epochs));
     for epoch in 0..args.epochs {
         cold.as_ref().map_or(Ok(()), Cold::forget)?;
@@ -106,19 +107,28 @@ fn measure(args: &Args, loader: &mut Loader, cold: Option<Cold>) -> Result<Repor
         used.add_since(before);
         images_per_s.push(samples as f64 / elapsed.as_secs_f64());
         digests.extend((!args.no_digest).then_some(digest));
+        if epoch == 0 && args.epochs > 1 && loader.cache_stats().is_some() {
+            filling = Some(loader.stats());
+            (taken, used) = (Duration::ZERO, Usage::NONE);
+        }
     }
+    let stats = loader.stats();
+    let first_counted = u32::from(filling.is_some());
     Ok(Report {
         pipeline: args.source.pipeline.name().into(),
         device: loader.gpu().map_or_else(|| "cpu".into(), |gpu| gpu.to_string()),
         paths: Paths::of(loader),
         batch_size: args.batch.batch_size,
         samples,
+        first_counted: first_counted as usize,
+        warnings: stats.warnings,
+        grown_slots: stats.grown_slots,
         work: Work {
             seconds: taken.as_secs_f64(),
-            images: samples * args.epochs as usize,
+            images: samples * (args.epochs - first_counted) as usize,
             threads: loader.threads(),
             available: std::thread::available_parallelism().map_or(1, |n| n.get()),
-            stats: loader.stats(),
+            stats: stats - filling.unwrap_or_default(),
             used,
             on_cpu: loader.gpu().is_none(),
         },

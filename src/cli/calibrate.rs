@@ -1,4 +1,5 @@
-//! `forebay bench --calibrate`: from which size on nvJPEG beats the CPU decoder on this machine.
+//! `forebay bench --calibrate`: from which size on nvJPEG beats what else decodes on this machine: the CPU, and
+//! of small pictures our own kernels on the GPU.
 
 use super::progress::Progress;
 use anyhow::{Context, Result, bail};
@@ -54,11 +55,29 @@ impl Reader for Pictures {
 /// What a size came to.
 struct Row {
     side: u32,
-    /// Images a second: by the CPU, by nvJPEG.
-    rates: [f64; 2],
+    /// Images a second by the CPU.
+    cpu: f64,
+    /// By our own kernels on the GPU, where they take such pictures.
+    own: Option<f64>,
+    /// By nvJPEG.
+    nvjpeg: f64,
 }
 
-/// Measures, and prints the line for the pipeline file. Both decoders feed the same GPU.
+impl Row {
+    /// Images a second without nvJPEG, as a pipeline with a `split` above this size has them.
+    fn without(&self) -> f64 {
+        self.own.unwrap_or(self.cpu)
+    }
+}
+
+/// The pipelines' `[decoder]` tables: the CPU's, our own kernels', nvJPEG's.
+const DECODERS: [&str; 3] = [
+    "device = \"cpu\"",
+    "device = \"mixed\"\nbackend = \"own\"\nsplit = 16777216",
+    "device = \"mixed\"\nbackend = \"nvjpeg\"",
+];
+
+/// Measures, and prints the line for the pipeline file. All decoders feed the same GPU.
 pub(crate) fn run(device: Choice, threads: usize, json: bool) -> Result<()> {
     let ordinal = match device {
         Choice::Cpu => bail!("--calibrate compares nvJPEG with the CPU, which takes a GPU"),
@@ -67,28 +86,40 @@ pub(crate) fn run(device: Choice, threads: usize, json: bool) -> Result<()> {
     };
     let gpu = Cuda::open(ordinal).context("--calibrate compares nvJPEG with the CPU")?;
     let device = Choice::Cuda(ordinal);
-    let progress = Progress::new("calibrating", (SIDES.len() * ROUNDS * 2) as u64);
+    let progress = Progress::new("calibrating", (SIDES.len() * ROUNDS * DECODERS.len()) as u64);
     let mut rows = Vec::new();
     for side in SIDES {
         let pictures = Arc::new(pictures(side)?);
         let open = |decoder: &str| open(device, threads, decoder, pictures.clone(), side);
-        let mut loaders = [open("device = \"cpu\"")?, open("device = \"mixed\"\nsplit = 0")?];
-        if let Some((reason, _)) = decoded_on_cpu(&mut loaders[1])? {
-            let nvjpeg = loaders[1].nvjpeg().unwrap_or_default();
-            bail!("nvJPEG does not take pictures of {side}x{side}: {reason} ({nvjpeg})");
+        let mut loaders = Vec::new();
+        for decoder in DECODERS {
+            let mut loader = open(decoder)?;
+            warm(&mut loader)?;
+            loaders.push(loader);
         }
-        let mut rates = [const { Vec::new() }; 2];
+        let nvjpeg = &loaders[2];
+        if let Some((reason, _)) = nvjpeg.cpu_decoded().first() {
+            let words = nvjpeg.nvjpeg().unwrap_or_default();
+            bail!("nvJPEG does not take pictures of {side}x{side}: {reason} ({words})");
+        }
+        let own = loaders[1].cpu_decoded().is_empty();
+        let mut rates = [const { Vec::new() }; DECODERS.len()];
         for _ in 0..ROUNDS {
-            for (loader, rates) in loaders.iter_mut().zip(&mut rates) {
-                rates.push(turn(loader)?);
+            for (decoder, (loader, rates)) in loaders.iter_mut().zip(&mut rates).enumerate() {
+                // The CPU has decoded what our own kernels do not take.
+                if own || decoder != 1 {
+                    rates.push(turn(loader)?);
+                }
                 progress.add(1);
             }
         }
-        if loaders[1].gpu_stats().is_some_and(|stats| stats.retried > 0) {
-            let failure = loaders[1].nvjpeg_failure().unwrap_or("it left them unwritten".into());
+        if loaders[2].gpu_stats().is_some_and(|stats| stats.retried > 0) {
+            let failure = loaders[2].nvjpeg_failure().unwrap_or("it left them unwritten".into());
             bail!("nvJPEG fails at pictures of {side}x{side}: {failure}");
         }
-        rows.push(Row { side, rates: rates.map(median) });
+        let [cpu, kernels, nvjpeg] = rates;
+        let own = own.then(|| median(kernels));
+        rows.push(Row { side, cpu: median(cpu), own, nvjpeg: median(nvjpeg) });
     }
     drop(progress);
     print(&rows, &gpu.to_string(), json)
@@ -134,13 +165,12 @@ fn open(
     Ok(Loader::with_reader(&spec, pictures, &options)?)
 }
 
-/// Warms the loader up; why an image of it went to the CPU though it should not have.
-fn decoded_on_cpu(loader: &mut Loader) -> Result<Option<(String, u64)>> {
+/// A few batches that do not count.
+fn warm(loader: &mut Loader) -> Result<()> {
     for batch in loader.epoch(0).take(8) {
         batch?;
     }
-    let reason = loader.cpu_decoded().into_iter().next();
-    Ok(reason.map(|(reason, count)| (reason.to_string(), count)))
+    Ok(())
 }
 
 /// Images a second over a few batches.
@@ -162,9 +192,9 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The largest picture, in pixels, up to which the CPU is the faster one.
+/// The largest picture, in pixels, up to which nvJPEG is not the fastest.
 fn split(rows: &[Row]) -> u64 {
-    let faster = rows.iter().rposition(|row| row.rates[0] >= row.rates[1]);
+    let faster = rows.iter().rposition(|row| row.without() >= row.nvjpeg);
     faster.map_or(0, |at| u64::from(rows[at].side) * u64::from(rows[at].side))
 }
 
@@ -173,19 +203,26 @@ fn print(rows: &[Row], gpu: &str, json: bool) -> Result<()> {
     let split = split(rows);
     if json {
         let sizes = rows.iter().map(|row| {
-            json!({ "side": row.side, "cpu_images_per_s": row.rates[0].round(),
-                "nvjpeg_images_per_s": row.rates[1].round() })
+            json!({ "side": row.side, "cpu_images_per_s": row.cpu.round(),
+                "own_images_per_s": row.own.map(f64::round), "nvjpeg_images_per_s": row.nvjpeg.round() })
         });
         let sizes: Vec<_> = sizes.collect();
         writeln!(out, "{}", json!({ "device": gpu, "split": split, "sizes": sizes }))?;
         return Ok(());
     }
     writeln!(out, "decoding into the memory of {gpu}, images/s\n")?;
-    writeln!(out, "{:>12}{:>12}{:>12}{:>8}", "size", "CPU", "nvJPEG", "ratio")?;
-    for Row { side, rates: [cpu, nvjpeg] } in rows {
-        let size = format!("{side}x{side}");
-        writeln!(out, "{size:>12}{cpu:>12.0}{nvjpeg:>12.0}{:>8.2}", nvjpeg / cpu)?;
+    let head = ["size", "CPU", "own on GPU", "nvJPEG"].map(|name| format!("{name:>12}")).concat();
+    writeln!(out, "{head}{:>8}", "ratio")?;
+    for row in rows {
+        let Row { side, cpu, own, nvjpeg } = row;
+        let (size, ratio) = (format!("{side}x{side}"), nvjpeg / row.without());
+        let own = own.map_or("-".into(), |own| format!("{own:.0}"));
+        writeln!(out, "{size:>12}{cpu:>12.0}{own:>12}{nvjpeg:>12.0}{ratio:>8.2}")?;
     }
+    writeln!(
+        out,
+        "\nratio: nvJPEG's rate over that of our own kernels, where they take such pictures, or the CPU's"
+    )?;
     writeln!(out, "\nfor the pipeline file:\n\n[decoder]\ndevice = \"mixed\"\nsplit = {split}")?;
     Ok(())
 }
@@ -195,13 +232,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_split_is_where_the_cpu_last_wins() {
+    fn the_split_is_where_nvjpeg_last_loses() {
         let rows = |ratios: &[f64]| -> Vec<Row> {
-            let row = |(side, ratio): (&u32, &f64)| Row { side: *side, rates: [1.0, *ratio] };
+            let row = |(side, ratio): (&u32, &f64)| Row {
+                side: *side,
+                cpu: 1.0,
+                own: None,
+                nvjpeg: *ratio,
+            };
             SIDES.iter().zip(ratios).map(row).collect()
         };
         assert_eq!(split(&rows(&[0.1, 0.5, 0.9, 1.1, 3.0])), 48 * 48);
         assert_eq!(split(&rows(&[2.0, 3.0])), 0);
         assert_eq!(split(&rows(&[0.1, 1.2, 0.9, 2.0])), 48 * 48);
+        // Where our own kernels take them, nvJPEG has to beat those.
+        let mut small = rows(&[2.0, 2.0, 2.0]);
+        small[1].own = Some(3.0);
+        assert_eq!(split(&small), 32 * 32);
     }
 }

@@ -1,14 +1,15 @@
 //! `forebay doctor`: what this machine and this build can do, and why.
 
+use super::decodes::{self, Missing};
 use super::open::{PipelineArgs, roots};
 use anyhow::Result;
 use forebay::decoder::nvjpeg::{Library, Nvjpeg};
-use forebay::decoder::{Decoder, Limits, Reason, Route, Rule};
+use forebay::decoder::{Decoder, Lane, Limits, Reason, Route, Rule};
 use forebay::device::Kernel;
 use forebay::device::cpu::Cpu;
 use forebay::device::cuda::{Cuda, Driver, Gpu, architectures};
 use forebay::device::images::{IMAGES, Image, NVRTC, Resources};
-use forebay::graph::spec::Placement;
+use forebay::graph::spec::{Backend, DecoderSpec, Placement, Spec};
 use forebay::loader::open_reader;
 use forebay::reader::Content;
 use serde_json::{Map, Value, json};
@@ -20,7 +21,7 @@ use std::thread::available_parallelism;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Also count which images of this directory nvJPEG would get on a GPU, and why not the others
+    /// Also count who would decode the images of this directory, on a GPU and without one, and why
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     #[command(flatten)]
@@ -44,21 +45,22 @@ struct Finding {
 
 /// Looks at everything. That something is missing is an answer, not a failure.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let images = args.data.as_deref().map(|data| images(data, &args.pipeline)).transpose()?;
+    let spec = args.pipeline.spec()?;
+    let images = args.data.as_deref().map(|data| images(data, &spec)).transpose()?;
     // Opened once, since that takes a while.
     let gpu = Cuda::open(0);
     let findings = [
         forebay(),
         cpu(),
         kernels(),
-        jpeg(),
+        jpeg(&spec.decoder),
         formats(),
         driver(),
         gpus(&gpu),
         nvrtc(),
         gpu_kernels(),
         nvjpeg(&gpu),
-        mixed(&gpu),
+        mixed(&gpu, &spec.decoder),
         trainer(),
         libtorch(),
     ];
@@ -70,59 +72,78 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .collect();
         object.insert("gpu_kernels".into(), resources());
         if let Some(images) = images {
-            let cpu = images.cpu.iter().map(|(r, count)| (r.name().to_string(), json!(count)));
-            let cpu: Map<String, Value> = cpu.collect();
-            object.insert(
-                "images".into(),
-                json!({ "own": images.own, "nvjpeg": images.nvjpeg, "cpu": cpu }),
-            );
+            object.insert("images".into(), images.to_json());
         }
         writeln!(out, "{}", Value::Object(object))?;
     } else {
         for Finding { name, value, why } in findings {
             writeln!(out, "{name:<9} {value}\n{:<10}{why}", "")?;
         }
-        if let Some(Images { own, nvjpeg, cpu }) = images {
-            writeln!(out, "images    {own} for our own kernels on a GPU")?;
-            writeln!(out, "          {nvjpeg} for nvJPEG on a GPU")?;
-            for (reason, count) in cpu {
-                writeln!(out, "{:<10}{count} for the CPU: {reason}", "")?;
-            }
+        if let Some(images) = images {
+            write!(out, "{}", images.to_text())?;
         }
     }
     Ok(())
 }
 
-/// Who would decode the images of a directory on a GPU.
+/// Who would decode the images of a directory.
 struct Images {
     own: u64,
     nvjpeg: u64,
+    /// On a GPU, for the CPU beside it.
     cpu: Vec<(Reason, u64)>,
+    /// Where there is no GPU, as far as headers tell.
+    lanes: Vec<(Lane, u64)>,
 }
 
-/// Routes every image as a loader on a GPU would, from its bytes and the pipeline's `[decoder]`.
-fn images(data: &Path, pipeline: &PipelineArgs) -> Result<Images> {
-    let spec = pipeline.spec()?;
+impl Images {
+    fn to_json(&self) -> Value {
+        let cpu = self.cpu.iter().map(|(reason, count)| (reason.name().to_string(), json!(count)));
+        let lanes = self.lanes.iter().map(|(lane, count)| (lane.name().to_string(), json!(count)));
+        let (cpu, lanes): (Map<_, _>, Map<_, _>) = (cpu.collect(), lanes.collect());
+        json!({ "own": self.own, "nvjpeg": self.nvjpeg, "cpu": cpu, "without_gpu": lanes })
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = format!("images    {} for our own kernels on a GPU\n", self.own);
+        let mut line = |line: String| text += &format!("{:<10}{line}\n", "");
+        line(format!("{} for nvJPEG on a GPU", self.nvjpeg));
+        for (reason, count) in &self.cpu {
+            line(format!("{count} for the CPU beside it: {reason}"));
+        }
+        for (lane, count) in &self.lanes {
+            line(format!("{count} for {} without a GPU: {lane}", lane.decoder()));
+        }
+        text
+    }
+}
+
+/// Routes every image as a loader would, from its bytes and the pipeline's `[decoder]`.
+fn images(data: &Path, spec: &Spec) -> Result<Images> {
     let roots = roots(data, &spec.reader.kind)?;
     let limits = Limits::default();
     let reader = open_reader(&spec.reader.kind, &roots[0], false, limits.bytes)?;
-    let decoder = spec.decoder;
+    let decoder = &spec.decoder;
     let gpu = if decoder.device == Placement::Cpu { Err(Reason::Pipeline) } else { Ok(()) };
     let (split, exact, own) = (decoder.least(), decoder.is_exact(), decoder.own_on_gpu());
     let rule = Rule { split, exact, own, gpu, limits };
-    let (mut own, mut nvjpeg, mut counts) = (0, 0, [0; Reason::COUNT]);
-    let (mut decoder, mut file) = (Decoder::new(limits), Vec::new());
+    let level = Cpu::best().filter(|_| decoder.backend != Backend::Turbo);
+    let (mut decoder, mut file) = (Decoder::with(limits, level), Vec::new());
+    let (mut own, mut nvjpeg) = (0, 0);
+    let (mut reasons, mut lanes) = ([0; Reason::COUNT], [0; Lane::ALL.len()]);
     for id in 0..reader.len() {
         if let Content::Encoded = reader.read(id, &mut file)? {
             match decoder.route(&file, &rule) {
                 Route::Own(_) => own += 1,
                 Route::Nvjpeg(_) => nvjpeg += 1,
-                Route::Cpu(reason) => counts[reason.index()] += 1,
+                Route::Cpu(reason) => reasons[reason.index()] += 1,
             }
+            lanes[decoder.lane_of(&file).index()] += 1;
         }
     }
-    let counted = Reason::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
-    Ok(Images { own, nvjpeg, cpu: counted.collect() })
+    let cpu = Reason::ALL.into_iter().zip(reasons).filter(|(_, count)| *count > 0).collect();
+    let lanes = Lane::ALL.into_iter().zip(lanes).filter(|(_, count)| *count > 0).collect();
+    Ok(Images { own, nvjpeg, cpu, lanes })
 }
 
 fn finding(name: &'static str, value: impl Into<String>, why: impl Into<String>) -> Finding {
@@ -157,20 +178,18 @@ fn kernels() -> Finding {
     }
 }
 
-fn jpeg() -> Finding {
+fn jpeg(decoder: &DecoderSpec) -> Finding {
     let turbo = concat!("libjpeg-turbo ", env!("FOREBAY_LIBJPEG_TURBO"));
     let pixels = "accurate IDCT and fancy upsampling, Pillow's pixels, whoever decodes";
-    match Cpu::best() {
-        Some(_) => finding(
+    match decodes::lane(decoder) {
+        Lane::Own => finding(
             "jpeg",
             format!("forebay, else {turbo}"),
             format!(
                 "baseline files by our own kernels, what is rare or damaged by libjpeg-turbo; {pixels}"
             ),
         ),
-        None => {
-            finding("jpeg", turbo, format!("our own decoder has no kernels for this CPU; {pixels}"))
-        }
+        lane => finding("jpeg", turbo, format!("{lane}; {pixels}")),
     }
 }
 
@@ -267,21 +286,17 @@ fn nvjpeg(gpu: &GpuResult) -> Finding {
     finding("nvjpeg", format!("{major}.{minor}.{patch}"), why)
 }
 
-/// What a pipeline with `device = "mixed"` comes to here.
-fn mixed(gpu: &GpuResult) -> Finding {
-    let started = gpu.as_ref().map_err(Clone::clone).and_then(|cuda| {
-        let _bound = cuda.bind()?;
-        Nvjpeg::new(Library::open()?).start()
-    });
-    match started {
-        Ok(()) => finding(
-            "mixed",
-            "nvJPEG and libjpeg-turbo",
-            "large baseline JPEGs go to nvJPEG, all others to the CPU; `forebay bench` counts both \
-             and says why",
-        ),
-        Err(error) => finding("mixed", "libjpeg-turbo", error.to_string()),
-    }
+/// Who decodes here, by the pipeline's `[decoder]`.
+fn mixed(gpu: &GpuResult, decoder: &DecoderSpec) -> Finding {
+    let missing = match gpu {
+        Err(error) => Some(Missing::Gpu(error.to_string())),
+        Ok(cuda) => {
+            let started = cuda.bind().and_then(|_bound| Nvjpeg::new(Library::open()?).start());
+            started.err().map(|error| Missing::Nvjpeg(error.to_string()))
+        }
+    };
+    let (who, why) = decodes::here(decoder, missing);
+    finding("mixed", who, why)
 }
 
 /// Every kernel for every architecture, as NVRTC's log tells of it.

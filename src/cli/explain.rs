@@ -1,5 +1,6 @@
 //! `forebay explain`: the plan, for people.
 
+use super::decodes;
 use super::open::PipelineArgs;
 use super::words::Words;
 use anyhow::Result;
@@ -8,7 +9,7 @@ use forebay::executor::program::{Program, Scratch};
 use forebay::graph::plan::{ImagePlan, Plan};
 use forebay::graph::primitive::Extent;
 use forebay::graph::program::{FLAG_IMAGE, MAX_REGISTERS, Pass};
-use forebay::graph::spec::{Backend, DecodeScale, Placement, ReaderKind, Spec};
+use forebay::graph::spec::{DecodeScale, ReaderKind, Spec};
 use forebay::ops;
 use forebay::policy::Cache;
 use std::fmt::Write as _;
@@ -66,23 +67,12 @@ fn head(name: &str, spec: &Spec) -> String {
     };
     let order = if spec.reader.shuffle { "in an order of its own each epoch" } else { "in order" };
     let decoder = &spec.decoder;
-    let on_cpu = match (decoder.backend, Cpu::best()) {
-        (Backend::Turbo, _) => "JPEGs by libjpeg-turbo, as the pipeline asks",
-        (_, None) => "JPEGs by libjpeg-turbo, as this CPU has no kernels",
-        _ => "JPEGs by forebay, what is rare in them by libjpeg-turbo: the same pixels",
+    let on_cpu = decodes::on_cpu(decoder);
+    let who = match decodes::on_gpu(decoder, true) {
+        None => on_cpu,
+        Some(on_gpu) => format!("where there is a GPU, {on_gpu} on it; else {on_cpu}"),
     };
-    let exact = decoder.device == Placement::Cpu || decoder.is_exact();
-    let which = if exact { "JPEGs" } else { "small JPEGs" };
-    let small = decoder.own_on_gpu().then(|| format!("{which} by forebay"));
-    let large = (!exact).then(|| match decoder.least() {
-        0 => "JPEGs by nvJPEG".to_string(),
-        split => format!("those of more than {split} pixels by nvJPEG"),
-    });
-    let on_gpu: Vec<String> = small.into_iter().chain(large).collect();
-    let decodes = match on_gpu.is_empty() {
-        true => on_cpu.to_string(),
-        false => format!("where there is a GPU, {} on it; else {on_cpu}", on_gpu.join(" and ")),
-    };
+    let exact = !decodes::asks_nvjpeg(decoder);
     let scale = match decoder.scale {
         DecodeScale::Fast => ", at a smaller scale where the first step shrinks that much",
         DecodeScale::Exact if !exact => "",
@@ -90,7 +80,7 @@ fn head(name: &str, spec: &Spec) -> String {
     };
     let seed = spec.seed;
     let mut head =
-        format!("{name}, seed {seed}\nreads     {source}, {order}\ndecodes   {decodes}{scale}\n");
+        format!("{name}, seed {seed}\nreads     {source}, {order}\ndecodes   {who}{scale}\n");
     head += match spec.reader.cache {
         Cache::None => "",
         Cache::Encoded => {

@@ -10,6 +10,7 @@ mod calibrate;
 mod check;
 mod classes;
 mod clean;
+mod decodes;
 mod digest;
 mod doctor;
 mod dump;

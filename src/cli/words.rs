@@ -89,7 +89,7 @@ impl<'a> Words<'a> {
             apply(u16::from(step.op), x, operand)
         };
         let x = steps.iter().fold(Expr::Name("x".into()), chain);
-        format!("x = {x}")
+        format!("x = {}", tidy(x))
     }
 
     fn affine(&self, step: &Step) -> String {
@@ -186,7 +186,32 @@ impl<'a> Words<'a> {
                 },
             );
         }
-        apply(scalar.op, self.part(scalar.a, left), self.part(scalar.b, left))
+        let [a, b] = [scalar.a, scalar.b].map(|register| self.part(register, left));
+        match self.range(scalar) {
+            Some([low, high]) => match a {
+                Expr::Binary(op, u, _) => {
+                    let width = Expr::Binary(Binary::Sub, Box::new(high), Box::new(low));
+                    apply(scalar.op, Expr::Binary(op, u, Box::new(width)), b)
+                }
+                a => apply(scalar.op, a, b),
+            },
+            None => apply(scalar.op, a, b),
+        }
+    }
+
+    /// The ends of `u * width + low`, where `high - low` is that width and shorter to write: 1.05 - 0.95 is
+    /// 0.099999964 in f32.
+    fn range(&self, sum: &Scalar) -> Option<[Expr; 2]> {
+        let constant = |register: u16| {
+            let scalar = self.registers.get(&register)?;
+            (scalar.op == Op::Const as u16).then(|| f32::from_bits(scalar.value))
+        };
+        let product = self.registers.get(&sum.a).filter(|scalar| scalar.op == Op::Mul as u16)?;
+        let low = constant(sum.b).filter(|_| sum.op == Op::Add as u16)?;
+        let width = constant(product.b)?;
+        let high = low + width;
+        let shorter = format!("{high}{low}").len() < width.to_string().len();
+        (high - low == width && shorter).then(|| [number(low), number(high)])
     }
 }
 
@@ -194,6 +219,35 @@ fn flip(step: &Step) -> String {
     let mirrored = |flag, what| (step.flags & flag != 0).then_some(what);
     let both = [mirrored(FLAG_HORIZONTAL, "left to right"), mirrored(FLAG_VERTICAL, "upside down")];
     format!("mirror {}", both.into_iter().flatten().collect::<Vec<_>>().join(" and "))
+}
+
+/// The expression without zeros that change nothing of it: a product of numbers that is 0 is written so, and
+/// what is added to 0 stands alone where the sign of a zero that comes of it is not seen.
+fn tidy(x: Expr) -> Expr {
+    let boxed = |x: Box<Expr>, tidy: fn(Expr) -> Expr| Box::new(tidy(*x));
+    match x {
+        Expr::Cast(a, DType::U8) => Expr::Cast(boxed(a, unsigned), DType::U8),
+        Expr::Binary(op, a, b) => match (op, tidy(*a), tidy(*b)) {
+            (Binary::Mul, Expr::Number(a), Expr::Number(b)) if a * b == 0.0 => Expr::Number(a * b),
+            (op, a, b) => Expr::Binary(op, Box::new(a), Box::new(b)),
+        },
+        Expr::Channels(each) => Expr::Channels(each.map(|x| boxed(x, tidy))),
+        other => other,
+    }
+}
+
+/// The same where 0 and -0 are one: no sum, product or rounding that follows tells them apart but by a zero.
+fn unsigned(x: Expr) -> Expr {
+    match tidy(x) {
+        Expr::Binary(op @ (Binary::Add | Binary::Sub | Binary::Mul), a, b) => {
+            match (op, unsigned(*a), unsigned(*b)) {
+                (Binary::Add, Expr::Number(0.0), x) | (Binary::Add, x, Expr::Number(0.0)) => x,
+                (op, a, b) => Expr::Binary(op, Box::new(a), Box::new(b)),
+            }
+        }
+        Expr::Channels(each) => Expr::Channels(each.map(|x| Box::new(unsigned(*x)))),
+        other => other,
+    }
 }
 
 /// The number that prints as short as the float it stands for.
@@ -302,6 +356,23 @@ mod tests {
                 "    resize to no side under 16x16; linear taps, the scale kept where a side is rounded",
             ]
         );
+    }
+
+    /// Widths as they were written, and no zeros, where that is what is computed.
+    #[test]
+    fn numbers_are_those_of_the_file() {
+        let step = r#"
+            [[step]]
+            op = "brightness_contrast"
+            brightness = { uniform = [0.95, 1.05] }
+            contrast = 0.9
+        "#;
+        let b = "(brightness_contrast.brightness * (1.05 - 0.95) + 0.95)";
+        let text = words(step);
+        assert_eq!(text[1], format!("    x = cast(x * ({b} * 0.9) + {b} * (128 - 0.9 * 128), u8)"));
+        // As f32, adding to 0 turns -0 into 0.
+        let text = words(&format!("[[step]]\nop = \"cast\"\ndtype = \"f32\"\n{step}"));
+        assert!(text[1].ends_with(&format!(") + (0 + {b} * (0.5 - 0.9 * 0.5))")), "{}", text[1]);
     }
 
     /// A line with hundreds of parts does not become hundreds of words.

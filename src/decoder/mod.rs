@@ -16,6 +16,7 @@ mod limits;
 pub mod nvjpeg;
 mod orient;
 mod own;
+mod pixels;
 mod region;
 mod route;
 mod sniff;
@@ -31,83 +32,18 @@ pub mod gpu {
 pub use lane::Lane;
 pub use limits::Limits;
 pub use orient::Orientation;
+pub(crate) use pixels::KeptPixels;
+pub use pixels::{Picture, Pixels};
 pub use region::{Region, Scale, Wanted};
 pub use route::{Frame, Reason, Route, Rule, Subsampling, route};
 pub use turbo::warning_text;
 
 use crate::device::cpu::Cpu;
-use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::Buffer;
+use crate::error::Result;
 use own::{Own, Prepared};
 use sniff::{Kind, sniff};
 use std::sync::Arc;
 use turbo::Turbo;
-
-/// A decoded image: u8, RGB, rows top down, dense (row stride 3 x width).
-#[derive(Default)]
-pub struct Pixels {
-    buffer: Buffer,
-    width: u32,
-    height: u32,
-}
-
-impl Pixels {
-    /// libjpeg-turbo's AVX2 colour conversion stores around the cache where a row lies on a
-    /// 32-byte boundary, which costs 30% at 32x32; so pixels start 16 bytes off one.
-    const OFFSET: usize = 16;
-    /// Kernels read four bytes a pixel; the last pixel's fourth lies past the end.
-    const TAIL: usize = 64;
-
-    /// An empty image that owns no memory yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Makes room for `width` x `height` pixels and lends them; their content is unspecified.
-    ///
-    /// # Errors
-    /// Where there is no memory for them.
-    pub fn reset(&mut self, width: u32, height: u32) -> Result<&mut [u8]> {
-        let len = width as usize * height as usize * 3;
-        self.buffer.resize(Self::OFFSET + len + Self::TAIL).map_err(|_| {
-            let text = format!("out of memory for {width} x {height} pixels");
-            Error::new(ErrorKind::Resources, text)
-        })?;
-        (self.width, self.height) = (width, height);
-        Ok(&mut self.buffer[Self::OFFSET..Self::OFFSET + len])
-    }
-
-    /// The same image in memory of its own, which is no more than it needs.
-    ///
-    /// # Errors
-    /// As [`Pixels::reset`].
-    pub fn try_clone(&self) -> Result<Pixels> {
-        let mut clone = Pixels::new();
-        clone.reset(self.width, self.height)?.copy_from_slice(self.bytes());
-        Ok(clone)
-    }
-
-    /// Bytes of memory that a clone takes.
-    pub fn memory(&self) -> usize {
-        (Self::OFFSET + self.bytes().len() + Self::TAIL).next_multiple_of(64)
-    }
-
-    /// Columns.
-    pub fn width(&self) -> u32 {
-        self.width
-    }
-
-    /// Rows.
-    pub fn height(&self) -> u32 {
-        self.height
-    }
-
-    /// `height` x `width` x 3 bytes.
-    pub fn bytes(&self) -> &[u8] {
-        let len = self.width as usize * self.height as usize * 3;
-        &self.buffer[Self::OFFSET..Self::OFFSET + len]
-    }
-}
 
 /// What a decode found beside the pixels.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -201,6 +137,20 @@ impl Decoder {
         self.lane
     }
 
+    /// Who would decode `bytes`, as far as the header tells: data that leave doubt are not looked at.
+    pub fn lane_of(&mut self, bytes: &[u8]) -> Lane {
+        match sniff(bytes) {
+            Ok(Kind::Jpeg) if self.prepare(bytes).is_some() => Lane::Own,
+            Ok(Kind::Jpeg) => self.lane_behind(),
+            _ => Lane::Other,
+        }
+    }
+
+    /// Who takes a JPEG that the fast lane does not.
+    fn lane_behind(&self) -> Lane {
+        if self.own.is_some() { Lane::Rare } else { Lane::first(true) }
+    }
+
     /// Decodes `bytes`, whose format is found from their content, with EXIF orientation applied.
     ///
     /// Gray, CMYK, YCCK and palettes become RGB, 16-bit samples v / 257 rounded, and alpha is
@@ -253,7 +203,7 @@ impl Decoder {
                         Ok(wanted)
                     }
                     None => {
-                        self.lane = if self.own.is_some() { Lane::Rare } else { Lane::Asked };
+                        self.lane = self.lane_behind();
                         Err(wanted)
                     }
                 };

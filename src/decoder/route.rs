@@ -119,7 +119,7 @@ reasons! {
     Pipeline, "pipeline", "the pipeline asks for the CPU decoder";
     NoGpu, "no-gpu", "there is no GPU";
     NoNvjpeg, "no-nvjpeg", "nvJPEG is not there or does not start";
-    Exact, "exact", "the pipeline asks for exact pixels";
+    Exact, "exact", "decoder.exact or decoder.backend keeps it from nvJPEG";
     Format, "format", "not a JPEG";
     Damaged, "damaged", "damaged, cut, or laid out in an unusual way";
     Small, "small", "not larger than decoder.split";

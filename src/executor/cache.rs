@@ -5,9 +5,11 @@
 //! cache that keeps the latest would be asked for none that it holds. And since nothing leaves, what
 //! was found may be used where it lies, and finding it takes no lock.
 
-use super::{memory, near};
-use crate::decoder::{Info, Pixels};
+use super::memory;
+use super::near::{self, Approach};
+use crate::decoder::{Info, KeptPixels, Picture, Pixels};
 use crate::error::{Error, ErrorKind, Result};
+use crate::pages::{Piece, Slabs};
 use crate::policy;
 use crate::reader::Content;
 use std::fmt;
@@ -18,7 +20,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 const SMALL: usize = 16 << 10;
 
 /// What is kept of samples.
-pub struct Cache(Kept);
+pub struct Cache {
+    kept: Kept,
+    slabs: Slabs,
+}
 
 enum Kept {
     Encoded(Shelf<Encoded>),
@@ -27,13 +32,13 @@ enum Kept {
 
 /// What was read of a sample.
 pub(super) struct Encoded {
-    pub(super) bytes: Vec<u8>,
+    pub(super) bytes: Piece,
     pub(super) content: Content,
 }
 
 /// What was decoded of a sample.
 pub(super) struct Decoded {
-    pub(super) pixels: Pixels,
+    pixels: KeptPixels,
     /// What its decoder said, where that was more than the format.
     info: Option<Box<Info>>,
 }
@@ -69,16 +74,17 @@ impl Cache {
     /// # Errors
     /// Where there is no memory for what finds them.
     pub fn new(cache: policy::Cache, samples: u64, budget: u64) -> Result<Option<Cache>> {
-        Ok(match cache {
-            policy::Cache::None => None,
-            policy::Cache::Encoded => Some(Cache(Kept::Encoded(Shelf::new(samples, budget)?))),
-            policy::Cache::Decoded => Some(Cache(Kept::Decoded(Shelf::new(samples, budget)?))),
-        })
+        let kept = match cache {
+            policy::Cache::None => return Ok(None),
+            policy::Cache::Encoded => Kept::Encoded(Shelf::new(samples, budget)?),
+            policy::Cache::Decoded => Kept::Decoded(Shelf::new(samples, budget)?),
+        };
+        Ok(Some(Cache { kept, slabs: Slabs::default() }))
     }
 
     /// What was read of sample `id`.
     pub(super) fn encoded(&self, id: u64) -> Option<&Encoded> {
-        match &self.0 {
+        match &self.kept {
             Kept::Encoded(shelf) => shelf.get(id),
             Kept::Decoded(_) => None,
         }
@@ -86,36 +92,32 @@ impl Cache {
 
     /// What was decoded of sample `id`.
     pub(super) fn decoded(&self, id: u64) -> Option<&Decoded> {
-        match &self.0 {
+        match &self.kept {
             Kept::Encoded(_) => None,
             Kept::Decoded(shelf) => shelf.get(id),
         }
     }
 
     /// Brings near what small images that are soon asked for lie in: of the last of these samples what finds
-    /// it, of the one before the first pixel, which has the page's address looked up, and of the first all
-    /// pixels. Kernels fetch pixels out of order and would wait for each that is far. Of a large image a step
-    /// may need a part only.
-    pub(super) fn approach(&self, soon: [Option<u64>; 3]) {
-        let Kept::Decoded(shelf) = &self.0 else { return };
+    /// it, of the one before the first pixel, which has the page's address looked up; and gives the pixels of
+    /// the first, to be brought near. Kernels fetch pixels out of order and would wait for each that is far. Of
+    /// a large image a step may need a part only.
+    pub(super) fn approach(&self, soon: [Option<u64>; 3]) -> Approach<'_> {
+        let Kept::Decoded(shelf) = &self.kept else { return Approach::NOTHING };
         let [first, second, last] = soon;
         if let Some(place) = last.and_then(|id| shelf.places.get(id as usize)) {
             near::bring(std::slice::from_ref(place));
         }
         if let Some(kept) = second.and_then(|id| shelf.get(id)) {
-            near::bring(kept.pixels.bytes().get(..1).unwrap_or_default());
+            near::bring(kept.picture().bytes().get(..1).unwrap_or_default());
         }
-        if let Some(kept) = first.and_then(|id| shelf.get(id)) {
-            let bytes = kept.pixels.bytes();
-            if bytes.len() <= SMALL {
-                near::bring(bytes);
-            }
-        }
+        let bytes = first.and_then(|id| shelf.get(id)).map(|kept| kept.picture().bytes());
+        bytes.filter(|bytes| bytes.len() <= SMALL).map_or(Approach::NOTHING, Approach::to)
     }
 
     /// Whether decoded images are kept.
     pub(super) fn keeps_decoded(&self) -> bool {
-        matches!(self.0, Kept::Decoded(_))
+        matches!(self.kept, Kept::Decoded(_))
     }
 
     /// Whether sample `id` needs no reading.
@@ -125,21 +127,19 @@ impl Cache {
 
     /// Keeps what was read of sample `id`, if it is files that are kept and there is room.
     pub(super) fn keep_encoded(&self, id: u64, read: &[u8], content: Content) {
-        let Kept::Encoded(shelf) = &self.0 else { return };
+        let Kept::Encoded(shelf) = &self.kept else { return };
         shelf.keep(id, read.len(), || {
-            let mut bytes = Vec::new();
-            bytes.try_reserve_exact(read.len()).ok()?;
-            bytes.extend_from_slice(read);
+            let bytes = self.slabs.piece(read.len(), |memory| memory.copy_from_slice(read))?;
             Some(Encoded { bytes, content })
         });
     }
 
     /// Keeps what was decoded of sample `id`, if it is images that are kept and there is room.
     pub(super) fn keep_decoded(&self, id: u64, pixels: &Pixels, info: &Info) {
-        let Kept::Decoded(shelf) = &self.0 else { return };
-        shelf.keep(id, pixels.memory(), || {
+        let Kept::Decoded(shelf) = &self.kept else { return };
+        shelf.keep(id, KeptPixels::memory(pixels), || {
             let info = (!info.warnings.is_empty()).then(|| Box::new(info.clone()));
-            Some(Decoded { pixels: pixels.try_clone().ok()?, info })
+            Some(Decoded { pixels: KeptPixels::new(pixels, &self.slabs)?, info })
         });
     }
 
@@ -157,7 +157,7 @@ impl Cache {
                 full: shelf.full.load(Relaxed),
             }
         }
-        let stats = match &self.0 {
+        let stats = match &self.kept {
             Kept::Encoded(shelf) => stats(shelf, policy::Cache::Encoded),
             Kept::Decoded(shelf) => stats(shelf, policy::Cache::Decoded),
         };
@@ -166,6 +166,11 @@ impl Cache {
 }
 
 impl Decoded {
+    /// The image.
+    pub(super) fn picture(&self) -> Picture<'_> {
+        self.pixels.picture()
+    }
+
     /// What its decoder said.
     pub(super) fn info(&self) -> Info {
         self.info.as_deref().cloned().unwrap_or_default()
@@ -185,8 +190,8 @@ impl<T> Shelf<T> {
     /// A place for each sample costs as much as a small item. Where there are more samples than items
     /// of this size fit into the budget, the last of them have none.
     const SMALL: u64 = 512;
-    /// What the allocator takes for an item beside its bytes.
-    const BESIDE: usize = 48;
+    /// What an item takes beside its bytes: up to the next multiple of [`Slabs::ALIGN`].
+    const BESIDE: usize = Slabs::ALIGN;
 
     fn new(samples: u64, budget: u64) -> Result<Self> {
         let budget = budget.min(isize::MAX as u64);
@@ -279,7 +284,7 @@ mod tests {
         cache.keep_decoded(1, &image(4, 8), &Info::default());
         cache.keep_encoded(2, b"of the other kind", Content::Encoded);
         let kept = cache.decoded(1).unwrap();
-        assert_eq!((kept.pixels.width(), kept.pixels.bytes()), (4, [7; 48].as_slice()));
+        assert_eq!((kept.picture().width(), kept.picture().bytes()), (4, [7; 48].as_slice()));
         assert_eq!(kept.info(), info);
         let outside = [0, 2, 3, u64::MAX];
         assert!(cache.holds(1) && outside.iter().all(|id| !cache.holds(*id)));
@@ -289,7 +294,7 @@ mod tests {
         let content = Content::Planar { height: 1, width: 2 };
         cache.keep_encoded(0, b"planes", content);
         let kept = cache.encoded(0).unwrap();
-        assert_eq!((kept.bytes.as_slice(), kept.content), (b"planes".as_slice(), content));
+        assert_eq!((&*kept.bytes, kept.content), (b"planes".as_slice(), content));
         assert!(Cache::new(policy::Cache::None, 3, 1 << 20).unwrap().is_none());
     }
 
@@ -316,15 +321,17 @@ mod tests {
             assert!(stats.bytes <= budget && stats.full, "{stats:?}");
             let kept: Vec<_> = (0..200).filter_map(|id| Some((id, cache.decoded(id)?))).collect();
             assert_eq!(kept.len() as u64, stats.items);
-            let held: usize = kept.iter().map(|(_, it)| it.pixels.memory()).sum();
+            let held: usize = kept.iter().map(|(_, it)| it.picture().bytes().len()).sum();
             assert!(held as u64 <= budget && (budget < 100_000 || held as u64 > budget / 2));
-            assert!(kept.iter().all(|(id, it)| it.pixels.bytes().iter().all(|b| *b == *id as u8)));
+            assert!(
+                kept.iter().all(|(id, it)| it.picture().bytes().iter().all(|b| *b == *id as u8))
+            );
         }
     }
 
     #[test]
     fn places_stay_small_beside_the_budget() {
-        assert_eq!((size_of::<OnceLock<Encoded>>(), size_of::<OnceLock<Decoded>>()), (48, 56));
+        assert_eq!((size_of::<OnceLock<Encoded>>(), size_of::<OnceLock<Decoded>>()), (40, 40));
         let cache = decoded(1 << 40, 1 << 20);
         assert!(cache.stats(0, 0).bytes < (1 << 20) / 8);
         cache.keep_decoded(1 << 39, &image(1, 1), &Info::default());

@@ -1,7 +1,7 @@
 //! A slot while many threads fill it: who may write where.
 //!
-//! Every sample of a batch is a seat. A seat is claimed once, by one thread, which alone writes
-//! the seat's range of each output; whoever retires the last seat takes the slot away with it.
+//! Every sample of a batch is a seat. A seat is claimed once, in rising order, by one thread, which alone
+//! writes the seat's range of each output; whoever retires the last seat takes the slot away with it.
 //! The rules are kept by the types here, so that the rest of the executor is safe code.
 #![allow(unsafe_code)]
 
@@ -31,6 +31,12 @@ struct Room {
     /// The size of every sample's outputs.
     sizes: Box<[Size]>,
     memory: Memory,
+}
+
+impl Room {
+    fn is_for(&self, size: impl Fn(usize) -> Size) -> bool {
+        self.sizes.iter().enumerate().all(|(output, laid_out)| *laid_out == size(output))
+    }
 }
 
 enum Memory {
@@ -69,11 +75,11 @@ impl Fill {
         }
     }
 
-    /// The next seat, in rising order; `None` when all are claimed.
-    pub(super) fn claim(&self) -> Option<Seat<'_>> {
-        // Relaxed: the number itself is the claim, and nothing was written that it must publish.
-        let index = self.next.0.fetch_add(1, Ordering::Relaxed);
-        (index < self.seats).then_some(Seat { fill: self, index })
+    /// For one of `threads` threads that are about to claim seats.
+    pub(super) fn claims(&self, threads: usize) -> Claims<'_> {
+        // Each has some turns at least, so that they end at about the same time.
+        let turn = (self.seats / (16 * threads)).clamp(1, 8);
+        Claims { fill: self, others: turn * (threads - 1), turn, next: 0, end: 0, count: 0 }
     }
 
     /// Seats that were claimed, or given up.
@@ -94,6 +100,14 @@ impl Fill {
         // SAFETY: each seat is retired once, so `last` is true once, and then no Seat is left that
         // could read `room` or run its initialiser.
         if last { unsafe { (*self.lease.get()).take() } } else { None }
+    }
+
+    /// The size that output `output` is laid out for; a sample got so far.
+    pub(super) fn size(&self, output: usize) -> Size {
+        match self.room.get() {
+            Some(Ok(room)) => room.sizes[output],
+            _ => panic!("no sample was laid out"),
+        }
     }
 
     /// What threads put in for the GPU; the batch is one that goes there, and a sample got so far.
@@ -149,10 +163,50 @@ impl Fill {
     }
 }
 
+/// The seats that a thread has claimed so far. All but the one that it is at are filled or given up.
+pub(super) struct Claims<'a> {
+    fill: &'a Fill,
+    /// How many are claimed at once: threads wait for each other there.
+    turn: usize,
+    /// How many other threads claim between two turns of this one, by and large.
+    others: usize,
+    /// Those that were claimed and not given out.
+    next: usize,
+    end: usize,
+    count: usize,
+}
+
+impl Claims<'_> {
+    /// The next seat; `None` when all are claimed.
+    pub(super) fn next(&mut self) -> Option<Seat<'_>> {
+        if self.next == self.end {
+            // Relaxed: the number itself is the claim, and nothing was written that it must publish.
+            let first = self.fill.next.0.fetch_add(self.turn, Ordering::Relaxed);
+            if first >= self.fill.seats {
+                return None;
+            }
+            (self.next, self.end) = (first, self.fill.seats.min(first + self.turn));
+            self.count += self.end - self.next;
+        }
+        let index = self.next;
+        self.next += 1;
+        Some(Seat { fill: self.fill, index, end: self.end, others: self.others })
+    }
+
+    /// Gives the seats up, all at once, so that threads seldom meet there. Returns the slot when the last
+    /// was among them.
+    pub(super) fn retire(self) -> Option<Lease> {
+        self.fill.retire(self.count)
+    }
+}
+
 /// The right to fill one sample's place; not to be copied.
 pub(super) struct Seat<'a> {
     fill: &'a Fill,
     index: usize,
+    /// The end of this thread's turn, and how many others claim until its next.
+    end: usize,
+    others: usize,
 }
 
 impl Seat<'_> {
@@ -161,9 +215,20 @@ impl Seat<'_> {
         self.index
     }
 
+    /// The position, as far as can be foreseen, of the seat that this thread gets so many later.
+    pub(super) fn later(&self, seats: usize) -> usize {
+        let index = self.index + seats;
+        if index < self.end { index } else { index + self.others }
+    }
+
     /// Samples in the batch.
     pub(super) fn seats(&self) -> usize {
         self.fill.seats
+    }
+
+    /// Whether the slot is laid out for outputs of these sizes.
+    pub(super) fn is_for(&self, size: impl Fn(usize) -> Size) -> bool {
+        matches!(self.fill.room.get(), Some(Ok(room)) if room.is_for(size))
     }
 
     /// Lays the slot out for outputs of these sizes, on the GPU of `engine` if there is one, unless
@@ -174,8 +239,7 @@ impl Seat<'_> {
         size: impl Fn(usize) -> Size,
         engine: Option<&Arc<Engine>>,
     ) -> Result<bool> {
-        let room = self.fill.room(&size, engine)?;
-        Ok(room.sizes.iter().enumerate().all(|(output, laid_out)| *laid_out == size(output)))
+        Ok(self.fill.room(&size, engine)?.is_for(size))
     }
 
     /// This sample's place in every output, in host memory.
@@ -204,11 +268,6 @@ impl Seat<'_> {
     /// What this sample is put into, for a GPU.
     pub(super) fn stage(&self) -> &Stage {
         self.fill.stage()
-    }
-
-    /// Gives the seat up, filled or not. Returns the slot when it was the last.
-    pub(super) fn retire(self) -> Option<Lease> {
-        self.fill.retire(1)
     }
 }
 
@@ -262,21 +321,22 @@ mod tests {
     /// slot comes out exactly once.
     #[test]
     fn every_seat_is_written_by_one_thread() {
-        for (seats, outputs) in [(1, 1), (7, 2), (64, 3), (33, 9)] {
+        for (seats, outputs) in [(1, 1), (7, 2), (131, 3), (33, 9), (700, 1)] {
             let fill = fill(seats, outputs);
             let out = std::sync::Mutex::new(Vec::new());
             std::thread::scope(|scope| {
                 for _ in 0..4 {
                     scope.spawn(|| {
-                        while let Some(mut seat) = fill.claim() {
-                            let mark = seat.index() as u8 + 1;
+                        let mut claims = fill.claims(4);
+                        while let Some(mut seat) = claims.next() {
+                            let mark = (seat.index() % 255) as u8 + 1;
                             assert!(seat.agrees(size, None).unwrap());
                             for place in seat.lend().slices() {
                                 assert!(place.iter().all(|&b| b == 0));
                                 place.fill(mark);
                             }
-                            out.lock().unwrap().extend(seat.retire());
                         }
+                        out.lock().unwrap().extend(claims.retire());
                     });
                 }
             });
@@ -286,7 +346,7 @@ mod tests {
                 let stride = 3 * (5 + k) * 3 * if k % 2 == 0 { 1 } else { 4 };
                 assert_eq!(buffer.len(), seats * stride);
                 for (i, range) in buffer.chunks(stride).enumerate() {
-                    assert!(range.iter().all(|&b| b == i as u8 + 1));
+                    assert!(range.iter().all(|&b| b == (i % 255) as u8 + 1));
                 }
             }
         }
@@ -297,12 +357,13 @@ mod tests {
     fn close_retires_what_is_unclaimed() {
         let fresh = fill(5, 1);
         assert!(fresh.close().is_some());
-        assert!(fresh.claim().is_none() && fresh.close().is_none());
+        assert!(fresh.claims(1).next().is_none() && fresh.close().is_none());
 
         let begun = fill(5, 1);
-        let (a, b) = (begun.claim().unwrap(), begun.claim().unwrap());
-        assert!(begun.close().is_none() && begun.claim().is_none() && begun.close().is_none());
-        assert!(b.retire().is_none());
+        let (mut a, mut b) = (begun.claims(2), begun.claims(2));
+        assert!(a.next().is_some() && b.next().is_some());
+        assert!(begun.close().is_none() && a.next().is_none() && begun.close().is_none());
+        assert!(b.retire().is_none() && begun.claims(2).retire().is_none());
         assert!(a.retire().is_some());
     }
 
@@ -310,8 +371,9 @@ mod tests {
     #[test]
     fn another_size_is_refused() {
         let fill = fill(2, 2);
-        let (a, b) = (fill.claim().unwrap(), fill.claim().unwrap());
-        assert!(b.agrees(size, None).unwrap());
-        assert!(!a.agrees(|_| size(0), None).unwrap());
+        let (mut a, mut b) = (fill.claims(2), fill.claims(2));
+        let (a, b) = (a.next().unwrap(), b.next().unwrap());
+        assert!(!a.is_for(size) && b.agrees(size, None).unwrap() && a.is_for(size));
+        assert!(!a.is_for(|_| size(0)) && !a.agrees(|_| size(0), None).unwrap());
     }
 }

@@ -165,7 +165,10 @@ impl Executor {
             candidates: faults.candidates,
             cache,
             memory: memory::whole().min(gpu_memory) / held.max(1),
-            workers: threads.clone().map(|_| OwnLines::default()).collect(),
+            workers: threads
+                .clone()
+                .map(|thread| OwnLines(Mutex::new(Worker::new(thread))))
+                .collect(),
             counters: threads.map(|_| OwnLines::default()).collect(),
             consumer: Counters::default(),
             submit: device.as_ref().map(DeviceThread::submit),

@@ -19,6 +19,31 @@ pub(super) fn bring<T>(items: &[T]) {
     }
 }
 
+/// Memory that is brought near in turns, with something else done between them: a processor waits for so many
+/// lines at once and no more.
+pub(super) struct Approach<'a>(&'a [u8]);
+
+impl<'a> Approach<'a> {
+    /// Lines that are asked for in a turn.
+    const TURN: usize = 16 * 64;
+
+    /// Of nothing.
+    pub(super) const NOTHING: Approach<'a> = Approach(&[]);
+
+    /// Of `bytes`, from the first on.
+    pub(super) fn to(bytes: &'a [u8]) -> Self {
+        Approach(bytes)
+    }
+
+    /// One turn; whether there are more.
+    pub(super) fn step(&mut self) -> bool {
+        let (now, later) = self.0.split_at(self.0.len().min(Self::TURN));
+        bring(now);
+        self.0 = later;
+        !later.is_empty()
+    }
+}
+
 /// Asks for nothing: stable Rust has a way for x86-64 alone.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn bring<T>(_: &[T]) {}

@@ -1,7 +1,7 @@
 //! A compiled plan bound to the CPU: runs one sample from decoded pixels to its places in a batch.
 #![allow(unsafe_code)]
 
-use crate::decoder::Pixels;
+use crate::decoder::Picture;
 use crate::device::Kernel;
 use crate::device::cpu::Cpu;
 use crate::error::{Error, ErrorKind, Result};
@@ -245,19 +245,19 @@ impl Program {
         (image.height as u32, image.width as u32)
     }
 
-    /// Runs the passes of the resolved sample over `pixels`. `outs[k]` is output k's place:
+    /// Runs the passes of the resolved sample over `picture`. `outs[k]` is output k's place:
     /// rows x columns x 3 elements, aligned to the element.
     ///
     /// # Errors
     /// Where there is no memory for what lies between two passes.
     ///
     /// # Panics
-    /// When [`Program::resolve`] has not succeeded before, or `pixels` or a place has not the size
+    /// When [`Program::resolve`] has not succeeded before, or `picture` or a place has not the size
     /// that it found.
     pub fn run(
         &self,
         scratch: &mut Scratch,
-        pixels: &Pixels,
+        picture: Picture<'_>,
         outs: &mut [&mut [u8]],
     ) -> Result<()> {
         let plan = &self.plan;
@@ -265,11 +265,11 @@ impl Program {
         let decoded = &mut scratch.images[0];
         assert_eq!(
             (decoded.width as u32, decoded.height as u32),
-            (pixels.width(), pixels.height()),
+            (picture.width(), picture.height()),
             "resolved for another image"
         );
         // Pixels carry the tail of readable bytes that kernels ask of a source.
-        decoded.data = pixels.bytes().as_ptr() as u64;
+        decoded.data = picture.bytes().as_ptr() as u64;
         scratch.buffers.resize_with(plan.images.len(), Buffer::new);
         for (k, image) in plan.images.iter().enumerate().skip(1) {
             let size = scratch.images[k];

@@ -283,7 +283,9 @@ mod tests {
         }
         let (height, width) = program.output_size(&scratch, 0);
         let mut out = vec![0f32; (width * height * 3) as usize];
-        program.run(&mut scratch, &pixels, &mut [bytemuck::cast_slice_mut(&mut out)]).unwrap();
+        program
+            .run(&mut scratch, pixels.picture(), &mut [bytemuck::cast_slice_mut(&mut out)])
+            .unwrap();
         (wanted, out)
     }
 

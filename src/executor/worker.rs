@@ -3,11 +3,12 @@
 use super::cache::Cache;
 use super::fill::Seat;
 use super::gpu::Source;
+use super::near::Approach;
 use super::program::Scratch;
 use super::ring::Size;
 use super::{Decoding, Shared, Tally};
 use crate::decoder::gpu::Prepared;
-use crate::decoder::{Decoder, Frame, Info, Pixels, Reason, Route, Rule};
+use crate::decoder::{Decoder, Frame, Info, Picture, Pixels, Reason, Route, Rule};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Content;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,10 +17,11 @@ use std::time::Instant;
 
 /// What a thread keeps from sample to sample, so that a sample allocates nothing of
 /// our own (libjpeg takes and frees a pool for each image).
-#[derive(Default)]
 pub(super) struct Worker {
+    thread: usize,
     input: Input,
     scratch: Scratch,
+    lap: Lap,
 }
 
 /// The part that brings a sample's image.
@@ -33,9 +35,9 @@ struct Input {
 
 /// A sample's image before any step.
 enum Image<'a> {
-    Pixels(&'a Pixels),
+    Pixels(Picture<'a>),
     /// What the sample reads of it, which it is resolved for.
-    Window(&'a Pixels),
+    Window(Picture<'a>),
     /// A file for nvJPEG.
     Encoded(&'a [u8], Frame),
     /// A file for our own kernels on a GPU.
@@ -62,27 +64,43 @@ pub(super) enum Fit {
 }
 
 impl Worker {
+    /// That of a thread, by the thread's index.
+    pub(super) fn new(thread: usize) -> Self {
+        let (input, scratch) = Default::default();
+        Worker { thread, input, scratch, lap: Lap::begin() }
+    }
+
+    /// Forgets what it kept.
+    pub(super) fn renew(&mut self) {
+        *self = Worker::new(self.thread);
+    }
+
+    /// From now on time counts as that of the next sample.
+    pub(super) fn begin(&mut self) {
+        self.lap = Lap::begin();
+    }
+
     /// Reads, decodes, resolves and augments the sample of `key` straight into `seat`, and leaves
-    /// the size of each image in `sizes`. `thread` is this thread's index. Where the batch goes to a
-    /// GPU the sample is put where the upload finds it, and `source` told.
+    /// the size of each image in `sizes`, where that is to be known. Where the batch goes to a GPU the
+    /// sample is put where the upload finds it, and `source` told. Between all this it has `soon` come.
     pub(super) fn sample(
         &mut self,
         shared: &Shared,
-        thread: usize,
         key: Key,
         seat: &mut Seat<'_>,
         sizes: &[AtomicU64],
         source: Option<&OnceLock<Source>>,
+        mut soon: Approach<'_>,
     ) -> Result<Fit> {
-        let tally = &shared.counters[thread].0;
+        let tally = &shared.counters[self.thread].0;
         let counters = &tally.stages;
         let engine = shared.submit.as_ref().map(|submit| &submit.engine);
-        let mut lap = Lap(Instant::now());
 
-        let Worker { input, scratch } = self;
-        let (image, info) = input.bring(shared, scratch, tally, &mut lap, key)?;
+        let Worker { input, scratch, lap, .. } = self;
+        soon.step();
+        let (image, info) = input.bring(shared, scratch, tally, lap, key)?;
         if !info.warnings.is_empty() {
-            counters.warnings.fetch_add(info.warnings.len() as u64, Relaxed);
+            add(&counters.warnings, info.warnings.len() as u64);
         }
         let (width, height) = match &image {
             Image::Pixels(pixels) | Image::Window(pixels) => (pixels.width(), pixels.height()),
@@ -95,20 +113,34 @@ impl Worker {
         if !known && !matches!(image, Image::Window(_)) {
             program.resolve(scratch, key.seed, key.epoch, key.id, width, height)?;
         }
-        for (image, cell) in sizes.iter().enumerate() {
+        soon.step();
+        let image_size = |image: usize| {
             let (height, width) = program.image_size(scratch, image);
-            cell.store(Size { height, width }.pack(), Relaxed);
+            Size { height, width }
+        };
+        let leave_sizes = || {
+            let cells = sizes.iter().enumerate();
+            cells.for_each(|(image, cell)| cell.store(image_size(image).pack(), Relaxed));
+        };
+        if engine.is_some() {
+            leave_sizes();
         }
         let outputs = program.plan().outputs();
-        let size = |output: usize| Size::unpack(sizes[outputs[output].image].load(Relaxed));
-        // Every sample is checked, so that which one fails does not depend on who came first.
-        if let Err(error) = shared.check_memory(seat.seats(), size) {
-            return Ok(Fit::NoRoom(error));
-        }
-        match seat.agrees(size, engine) {
-            Ok(true) => {}
-            Ok(false) => return Ok(Fit::OtherSize),
-            Err(error) => return Ok(Fit::NoRoom(error)),
+        let size = |output: usize| image_size(outputs[output].image);
+        if !seat.is_for(size) {
+            // Every sample of another size is checked, so that which one fails does not depend on who came
+            // first.
+            if let Err(error) = shared.check_memory(seat.seats(), size) {
+                return Ok(Fit::NoRoom(error));
+            }
+            match seat.agrees(size, engine) {
+                Ok(true) => {}
+                Ok(false) => {
+                    leave_sizes();
+                    return Ok(Fit::OtherSize);
+                }
+                Err(error) => return Ok(Fit::NoRoom(error)),
+            }
         }
         match (source, image) {
             (None, Image::Pixels(pixels) | Image::Window(pixels)) => {
@@ -132,8 +164,9 @@ impl Worker {
                 source.set(staged).expect("a sample is made once");
             }
         }
+        while soon.step() {}
         lap.end(&counters.augment_ns);
-        counters.samples.fetch_add(1, Relaxed);
+        add(&counters.samples, 1);
         Ok(Fit::Filled(info))
     }
 }
@@ -156,18 +189,18 @@ impl Input {
         let Key { seed, epoch, id } = key;
         let cache = shared.cache.as_ref();
         if let Some(kept) = cache.and_then(|cache| cache.decoded(id)) {
-            tally.hits.fetch_add(1, Relaxed);
-            return Ok((Image::Pixels(&kept.pixels), kept.info()));
+            add(&tally.hits, 1);
+            return Ok((Image::Pixels(kept.picture()), kept.info()));
         }
         let (bytes, content): (&[u8], _) = match cache.and_then(|cache| cache.encoded(id)) {
             Some(kept) => {
-                tally.hits.fetch_add(1, Relaxed);
+                add(&tally.hits, 1);
                 (&kept.bytes, kept.content)
             }
             None => {
                 let content = shared.reader.read(id, file)?;
                 if let Some(cache) = cache {
-                    tally.misses.fetch_add(1, Relaxed);
+                    add(&tally.misses, 1);
                     cache.keep_encoded(id, file, content);
                 }
                 (file, content)
@@ -199,12 +232,12 @@ impl Input {
                         return Ok((Image::Encoded(bytes, frame), info));
                     }
                     Route::Cpu(reason) => {
-                        tally.reasons[reason as usize].fetch_add(1, Relaxed);
+                        add(&tally.reasons[reason as usize], 1);
                         let on_gpu = engine.is_some();
                         let whole = on_gpu || kept;
                         match whole.then(|| decoder.decode(bytes, pixels)) {
                             Some(Ok(found)) => {
-                                tally.lanes[decoder.lane().index()].fetch_add(1, Relaxed);
+                                add(&tally.lanes[decoder.lane().index()], 1);
                                 info = found;
                             }
                             Some(Err(error)) if on_gpu || error.kind() != ErrorKind::Decode => {
@@ -218,9 +251,9 @@ impl Input {
                                     Ok(program.narrow(scratch, scales))
                                 };
                                 let info = decoder.decode_region(bytes, window, pixels)?;
-                                tally.lanes[decoder.lane().index()].fetch_add(1, Relaxed);
+                                add(&tally.lanes[decoder.lane().index()], 1);
                                 lap.end(&tally.stages.decode_ns);
-                                return Ok((Image::Window(pixels), info));
+                                return Ok((Image::Window(pixels.picture()), info));
                             }
                         }
                     }
@@ -232,7 +265,7 @@ impl Input {
             cache.keep_decoded(id, pixels, &info);
         }
         lap.end(&tally.stages.decode_ns);
-        Ok((Image::Pixels(pixels), info))
+        Ok((Image::Pixels(pixels.picture()), info))
     }
 }
 
@@ -240,11 +273,20 @@ impl Input {
 struct Lap(Instant);
 
 impl Lap {
+    fn begin() -> Self {
+        Lap(Instant::now())
+    }
+
     fn end(&mut self, counter: &AtomicU64) {
         let now = Instant::now();
-        counter.fetch_add((now - self.0).as_nanos() as u64, Relaxed);
+        add(counter, (now - self.0).as_nanos() as u64);
         self.0 = now;
     }
+}
+
+/// Adds to a counter that this thread alone changes, which costs less than where others might.
+fn add(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Relaxed) + amount, Relaxed);
 }
 
 /// Three planes R, G, B to RGB pixels.

@@ -1,42 +1,89 @@
-//! Files that stay open from epoch to epoch: to open a small file takes longer than to read it.
+//! Small files that stay mapped from epoch to epoch: to open one takes longer than to read and decode it.
 //!
-//! Only files on this machine's own disks stay open, since elsewhere each would be a burden to a server.
-//! A file that is replaced meanwhile is read as it was when it was opened.
+//! A file that is read a second time is mapped, and from then on copied without a call of the system. Only
+//! files on this machine's own disks are, since what lies elsewhere would be a burden to a server.
+//! A file that is replaced meanwhile is read as it was when it was mapped.
+//!
+//! One that is written to is read as it is, as far as the mapping can tell: the page in which a file ends is
+//! zeros behind that end, so a last byte that is zero, or one behind it that is not, tells of another length.
+//! Such a file is read by opening it.
+//!
+//! A process may have only so many mappings. Files that lie between what a program allocates would keep the
+//! system from joining that to one. So addresses are set aside for all of them.
+
+#![allow(unsafe_code)]
 
 use super::beneath::Root;
+use super::fault::Watch;
 use crate::error::Result;
-use crate::file;
-use rustix::io::fcntl_dupfd_cloexec;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
+use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 
-/// The largest file that stays open, in bytes: of larger ones reading takes longer than opening.
+/// The largest file that is mapped, in bytes: of larger ones reading takes longer than opening.
 const SMALL: usize = 16 << 10;
-/// Open files of all readers of this process, at most: each holds about 1.5 KiB of the system's memory.
-const MOST: u64 = 1 << 16;
-/// Numbers of open files that are left to the rest of the process.
-const LEFT: u64 = 4096;
-/// Numbers below stay free, for programs that wait for files by `select`, which takes no others.
-const LOWEST: i32 = 1024;
+/// Mapped files of all readers of this process, at most: each holds about 2 KiB of the system's memory.
+const MOST: usize = 1 << 16;
+/// Mappings that are left to the rest of the process.
+const LEFT: usize = 8192;
+/// Bytes behind a file's end that are looked at, as far as its last page goes.
+const BEHIND: usize = 64;
 
-/// Open files of all readers.
-static OPEN: AtomicU64 = AtomicU64::new(0);
+/// Mapped files of all readers.
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// The open files of a reader, by sample.
+/// The mapped files of a reader, by sample.
 #[derive(Default)]
 pub(super) struct Held {
-    places: Vec<OnceLock<OwnedFd>>,
+    places: Vec<AtomicU64>,
+    /// The addresses that are set aside: none for no places.
+    addresses: Option<Addresses>,
 }
 
+/// What a place says: nothing, that its file was read, or where it is mapped, as the number of its first
+/// page and its length of 2 to [`SMALL`] bytes.
+const NEW: u64 = 0;
+const READ: u64 = 1;
+const LENGTH: u32 = (2 * SMALL).ilog2();
+
+/// Addresses for files.
+struct Addresses {
+    start: *mut u8,
+    bytes: usize,
+    /// Bytes of a page.
+    page: usize,
+    /// The first byte that is still free.
+    free: AtomicUsize,
+    /// How many files are mapped.
+    files: AtomicUsize,
+    /// Whether some of the addresses may be somebody else's by now.
+    torn: AtomicBool,
+}
+
+// SAFETY: the memory is read by `Watch::copy` alone, from any thread, and given back when no thread can
+// reach it any more.
+unsafe impl Send for Addresses {}
+// SAFETY: as above.
+unsafe impl Sync for Addresses {}
+
 impl Held {
-    /// For a reader of `samples` samples below `root`. Of more than may be open at once the first have a
+    /// For a reader of `samples` samples below `root`. Of more than may be mapped at once the first have a
     /// place.
     pub(super) fn new(root: &Root, samples: u64) -> Self {
-        let count = if root.is_near() && samples > 0 { samples.min(most()) as usize } else { 0 };
-        Held { places: std::iter::repeat_with(OnceLock::new).take(count).collect() }
+        let count = if root.is_near() { samples.min(most() as u64) as usize } else { 0 };
+        match Addresses::of(count) {
+            Some(addresses) => Held {
+                places: std::iter::repeat_with(AtomicU64::default).take(count).collect(),
+                addresses: Some(addresses),
+            },
+            None => Held::default(),
+        }
     }
 
     /// Reads the whole regular file of sample `id`, which is `name` below `root`, as [`Root::read`] does.
@@ -49,56 +96,120 @@ impl Held {
         buf: &mut Vec<u8>,
     ) -> Result<()> {
         let place = usize::try_from(id).ok().and_then(|id| self.places.get(id));
-        let held = place.and_then(OnceLock::get);
-        if held.is_some_and(|file| file::read_at_once(file, limit, buf)) {
-            return Ok(());
+        let (Some(place), Some(addresses)) = (place, &self.addresses) else {
+            return root.read(name(), limit, buf);
+        };
+        // Acquire: the file was mapped before its place said so.
+        let said = place.load(Acquire);
+        if said > READ {
+            let (page, bytes) = (said >> LENGTH, said & ((1 << LENGTH) - 1));
+            if bytes <= limit && addresses.copy(page as usize, bytes as usize, buf) {
+                return Ok(());
+            }
         }
         let file = root.read_open(name(), limit, buf)?;
-        if let (Some(place), Some(file), None) = (place, file, held)
-            && buf.len() <= SMALL
-        {
-            keep(place, &file);
+        match (said, file) {
+            (NEW, Some(_)) => place.store(READ, Relaxed),
+            (READ, Some(file)) => {
+                if let Some(page) = addresses.map(&file, buf) {
+                    let said = (page as u64) << LENGTH | buf.len() as u64;
+                    // Where another thread was faster, this mapping is not used.
+                    let _ = place.compare_exchange(READ, said, Release, Relaxed);
+                }
+            }
+            // Others are read in this way each time.
+            _ => {}
         }
         Ok(())
     }
 }
 
-impl Drop for Held {
-    fn drop(&mut self) {
-        let open = self.places.iter().filter(|place| place.get().is_some()).count();
-        // Closed before they no longer count.
-        self.places.clear();
-        OPEN.fetch_sub(open as u64, Relaxed);
+impl Addresses {
+    /// Sets addresses aside for `count` files; none where the system has none, or for no file.
+    fn of(count: usize) -> Option<Addresses> {
+        let page = rustix::param::page_size();
+        let bytes = count.checked_mul(SMALL.next_multiple_of(page)).filter(|bytes| *bytes > 0)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: new addresses of the system's choice, which nothing refers to.
+        let start =
+            unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::empty(), flags) }.ok()?;
+        Some(Addresses {
+            start: start.cast(),
+            bytes,
+            page,
+            free: AtomicUsize::new(0),
+            files: AtomicUsize::new(0),
+            torn: AtomicBool::new(false),
+        })
     }
-}
 
-/// Keeps `file` in `place`, if there is room for one more and nobody was faster.
-fn keep(place: &OnceLock<OwnedFd>, file: &OwnedFd) {
-    let fits = OPEN.fetch_add(1, Relaxed) < most();
-    let kept = fits && fcntl_dupfd_cloexec(file, LOWEST).is_ok_and(|file| place.set(file).is_ok());
-    if !kept {
-        OPEN.fetch_sub(1, Relaxed);
-    }
-}
-
-/// How many files may stay open. The first call raises the process's own limit to that and [`LEFT`], as far
-/// as the system lets it.
-fn most() -> u64 {
-    static FOUND: OnceLock<u64> = OnceLock::new();
-    *FOUND.get_or_init(|| {
-        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-        let wanted = maximum.unwrap_or(u64::MAX).min(MOST + LEFT);
-        if wanted <= LEFT {
-            return 0;
+    /// Maps `file`, which was just read as `bytes`; the number of its first page. `None` for one that is too
+    /// large, whose end could not be told, or for which there is no room.
+    fn map(&self, file: &OwnedFd, bytes: &[u8]) -> Option<usize> {
+        let fits = (2..=SMALL).contains(&bytes.len());
+        let tells = !bytes.len().is_multiple_of(self.page) && bytes.last() != Some(&0);
+        if !fits || !tells {
+            return None;
         }
-        let current = match current {
-            Some(now) if now < wanted => {
-                let raised = Rlimit { current: Some(wanted), maximum };
-                if setrlimit(Resource::Nofile, raised).is_ok() { wanted } else { now }
-            }
-            now => now.unwrap_or(u64::MAX),
-        };
-        current.saturating_sub(LEFT).min(MOST)
+        if MAPPED.fetch_add(1, Relaxed) >= most() {
+            MAPPED.fetch_sub(1, Relaxed);
+            return None;
+        }
+        self.files.fetch_add(1, Relaxed);
+        let bytes = bytes.len().next_multiple_of(self.page);
+        let from = self.free.fetch_add(bytes, Relaxed);
+        if from.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+            return None;
+        }
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: these pages lie within the addresses that were set aside. Nobody else gets them, since
+        // `free` has passed them, and nothing refers to them yet.
+        let mapped =
+            unsafe { mmap(self.start.add(from).cast(), bytes, ProtFlags::READ, flags, file, 0) };
+        // The system may have taken away what lay there before it failed.
+        self.torn.fetch_or(mapped.is_err(), Relaxed);
+        mapped.ok().map(|_| from / self.page)
+    }
+
+    /// Copies a file of `bytes` bytes, which [`Addresses::map`] mapped at `page`, into `buf`; false where it
+    /// is not there, or has another length now.
+    fn copy(&self, page: usize, bytes: usize, buf: &mut Vec<u8>) -> bool {
+        let pages = bytes.next_multiple_of(self.page);
+        let seen = pages.min(bytes + BEHIND);
+        if buf.try_reserve(seen.saturating_sub(buf.len())).is_err() {
+            return false;
+        }
+        buf.resize(seen, 0);
+        // SAFETY: `map` has put the file's pages there, for good, and read-only. Where they were replaced by
+        // zeros, since the file was cut, they are readable as well.
+        let watch = unsafe { Watch::new(self.start.add(page * self.page), pages) };
+        let whole = watch.copy(0, buf).is_ok()
+            && buf[bytes - 1] != 0
+            && buf[bytes..].iter().all(|behind| *behind == 0);
+        buf.truncate(bytes);
+        whole
+    }
+}
+
+impl Drop for Addresses {
+    fn drop(&mut self) {
+        if *self.torn.get_mut() {
+            return;
+        }
+        // SAFETY: they were set aside by `of` and are still, whoever copied from them has borrowed `self`,
+        // and nothing else refers to them.
+        let _ = unsafe { munmap(self.start.cast(), self.bytes) };
+        MAPPED.fetch_sub(*self.files.get_mut(), Relaxed);
+    }
+}
+
+/// How many files may be mapped.
+fn most() -> usize {
+    static FOUND: OnceLock<usize> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let most = std::fs::read_to_string("/proc/sys/vm/max_map_count");
+        let most = most.ok().and_then(|text| text.trim().parse::<usize>().ok());
+        most.unwrap_or(0).saturating_sub(LEFT).min(MOST)
     })
 }
 
@@ -107,39 +218,102 @@ mod tests {
     use super::*;
     use std::fs;
 
-    #[test]
-    fn small_files_stay_open_and_are_read_as_they_are() {
-        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-        let root = Root::open(dir.path(), false).unwrap();
-        let held = Held::new(&root, 3);
+    fn held(dir: &std::path::Path, samples: u64) -> Option<(Root, Held)> {
+        let root = Root::open(dir, false).unwrap();
+        let held = Held::new(&root, samples);
         if held.places.is_empty() {
-            println!("skipped: this kernel or its limit of open files lets none stay open");
-            return;
+            println!("skipped: this kernel or its limits let no file stay mapped");
+            return None;
         }
+        Some((root, held))
+    }
+
+    fn mapped(held: &Held) -> usize {
+        held.places.iter().filter(|place| place.load(Acquire) > READ).count()
+    }
+
+    #[test]
+    fn small_files_stay_mapped_and_are_read_as_they_are() {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let Some((root, held)) = held(dir.path(), 3) else { return };
         let read = |id| {
             let mut buf = b"left over".to_vec();
             held.read(&root, id, || c"file", 20_000, &mut buf).map(|()| buf)
         };
-        let open = || held.places.iter().filter(|place| place.get().is_some()).count();
-        assert!(read(0).is_err() && open() == 0);
-        fs::write(dir.path().join("file"), vec![1; 17_000]).unwrap();
-        assert_eq!((read(0).unwrap().len(), open()), (17_000, 0), "a large one");
-        for (id, expected) in [(0, 1), (0, 1), (2, 2), (3, 2), (u64::MAX, 2)] {
-            fs::write(dir.path().join("file"), [id as u8; 30]).unwrap();
-            assert_eq!(read(id).unwrap(), [id as u8; 30]);
-            assert_eq!(open(), expected);
+        let write = |bytes: &[u8]| fs::write(dir.path().join("file"), bytes).unwrap();
+        assert!(read(0).is_err());
+        // One that is large, and those whose end could not be told.
+        for bytes in [vec![1; 17_000], vec![1; 8192], vec![1, 0], vec![1], vec![]] {
+            write(&bytes);
+            assert!((0..3).all(|_| read(0).unwrap() == bytes));
+            assert_eq!(mapped(&held), 0);
         }
-        // One that grew is read whole, or refused, as any other.
-        fs::write(dir.path().join("file"), vec![2; 18_000]).unwrap();
-        assert_eq!(read(0).unwrap().len(), 18_000);
-        fs::write(dir.path().join("file"), vec![2; 21_000]).unwrap();
+        write(&[1; 30]);
+        for (id, expected) in
+            [(0, 1), (0, 1), (2, 1), (2, 2), (2, 2), (3, 2), (3, 2), (u64::MAX, 2)]
+        {
+            assert_eq!(read(id).unwrap(), [1; 30]);
+            assert_eq!(mapped(&held), expected, "{id}");
+        }
+        // One that is written to is read as it is, whatever its length by now, or refused as any other.
+        for bytes in [31, 29, 0, 94, 95, 4095, 4096, 4097, 18_000, 30].map(|count| vec![2; count]) {
+            write(&bytes);
+            assert!(read(0).unwrap() == bytes, "{}", bytes.len());
+        }
+        write(&[2; 21_000]);
         assert!(read(0).unwrap_err().message().contains("above the limit"));
-        // One that is gone is there for who has it open.
-        fs::write(dir.path().join("file"), [5; 30]).unwrap();
+        // One that is gone is there for who has it mapped.
+        write(&[5; 30]);
         fs::remove_file(dir.path().join("file")).unwrap();
-        assert!(read(0).is_ok() && read(1).is_err());
-        // Other tests may hold files of theirs.
-        let all = OPEN.load(Relaxed);
-        assert!(all >= 2);
+        assert!(read(2).is_ok() && read(1).is_err());
+        // Other tests may have files of theirs.
+        assert!(MAPPED.load(Relaxed) >= 2);
+    }
+
+    /// Pages that are no longer there raise SIGBUS; what is there again is read again.
+    #[test]
+    fn a_file_that_is_cut_is_read_as_it_is() {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let Some((root, held)) = held(dir.path(), 2) else { return };
+        let file = dir.path().join("file");
+        let bytes: Vec<u8> = (0..9000).map(|i| (i % 251) as u8 + 1).collect();
+        let read = |id| {
+            let mut buf = Vec::new();
+            held.read(&root, id, || c"file", 20_000, &mut buf).map(|()| buf).unwrap()
+        };
+        fs::write(&file, &bytes).unwrap();
+        for id in [0, 0, 1, 1] {
+            assert!(read(id) == bytes);
+        }
+        assert_eq!(mapped(&held), 2);
+        fs::write(&file, &bytes[..5000]).unwrap();
+        assert!(read(0) == bytes[..5000]);
+        fs::write(&file, &bytes).unwrap();
+        assert!(read(0) == bytes && read(1) == bytes);
+    }
+
+    /// Threads that read the same files for the first time at once get the same bytes.
+    #[test]
+    fn threads_map_at_once() {
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let Some((root, held)) = held(dir.path(), 40) else { return };
+        let names: Vec<_> =
+            (0..40).map(|id| std::ffi::CString::new(id.to_string()).unwrap()).collect();
+        for id in 0..40 {
+            fs::write(dir.path().join(id.to_string()), vec![id as u8 + 1; 300 * id + 1]).unwrap();
+        }
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut buf = Vec::new();
+                    for id in (0..4).flat_map(|_| 0..40) {
+                        held.read(&root, id as u64, || &names[id], 20_000, &mut buf).unwrap();
+                        assert!(buf == vec![id as u8 + 1; 300 * id + 1]);
+                    }
+                });
+            }
+        });
+        // All but the one of one byte.
+        assert_eq!(mapped(&held), 39);
     }
 }

@@ -1,8 +1,9 @@
 //! The lines of a label list in memory, compact enough for a hundred million of them.
 //!
 //! The list's own bytes are held, with each name ended by a NUL in place, so that a name costs no
-//! allocation, no copy, and goes to the system as it lies. Beside them a line takes six bytes, for where
-//! it starts: its label is read from its digits whenever it is asked for.
+//! allocation, no copy, and goes to the system as it lies. Beside them a line takes six bytes for where
+//! it starts, and as few for its label as the highest asks for: labels are asked for by the batch, and to
+//! find the digits of each would be a wait for memory.
 
 use crate::error::{Error, ErrorKind, Result};
 use memchr::{memchr, memchr_iter};
@@ -12,10 +13,10 @@ use std::ffi::CStr;
 pub(super) struct Lines {
     text: Vec<u8>,
     starts: Vec<Start>,
+    labels: Labels,
     /// Where blank or wrong lines come before a sample: its id and their count up to there. Enough to
     /// give every sample its line number; empty for most lists.
     blanks: Vec<(u64, u64)>,
-    highest: i64,
 }
 
 /// Where a line starts, in 48 bits.
@@ -34,13 +35,51 @@ impl Start {
     }
 }
 
+/// Labels from 0 up, in 1, 2, 4 or 8 bytes each: as many as the highest so far asks for.
+struct Labels {
+    width: usize,
+    bytes: Vec<u8>,
+    highest: i64,
+}
+
+impl Labels {
+    const NONE: Labels = Labels { width: 1, bytes: Vec::new(), highest: 0 };
+
+    /// False where there is no memory for it.
+    fn push(&mut self, label: i64) -> bool {
+        while self.width < 8 && label >> (8 * self.width) != 0 {
+            let mut wider = Vec::new();
+            if wider.try_reserve(2 * self.bytes.len()).is_err() {
+                return false;
+            }
+            for label in self.bytes.chunks(self.width) {
+                wider.extend_from_slice(label);
+                wider.resize(wider.len() + self.width, 0);
+            }
+            (self.width, self.bytes) = (2 * self.width, wider);
+        }
+        if self.bytes.try_reserve(self.width).is_err() {
+            return false;
+        }
+        self.bytes.extend_from_slice(&label.to_le_bytes()[..self.width]);
+        self.highest = label.max(self.highest);
+        true
+    }
+
+    fn get(&self, id: usize) -> i64 {
+        let mut label = [0; 8];
+        label[..self.width].copy_from_slice(&self.bytes[id * self.width..][..self.width]);
+        i64::from_le_bytes(label)
+    }
+}
+
 impl Lines {
     /// The lines that are right, and errors of the first `most` that are not.
     pub(super) fn read(mut text: Vec<u8>, most: usize) -> Result<(Lines, Vec<Error>)> {
         let mut starts: Vec<Start> = Vec::new();
         let mut faults = Vec::new();
         let mut blanks = Vec::new();
-        let (mut blank, mut highest) = (0_u64, 0);
+        let (mut blank, mut labels) = (0_u64, Labels::NONE);
         let mut start = if text.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
         while start < text.len() && faults.len() < most {
             let rest = &text[start..];
@@ -51,13 +90,12 @@ impl Lines {
                     if blank > blanks.last().map_or(0, |&(_, before)| before) {
                         blanks.push((id, blank));
                     }
-                    starts.try_reserve(1).map_err(|_| {
+                    if starts.try_reserve(1).is_err() || !labels.push(label) {
                         let text = format!("out of memory for more than {id} lines");
-                        Error::new(ErrorKind::Resources, text)
-                    })?;
+                        return Err(Error::new(ErrorKind::Resources, text));
+                    }
                     starts.push(Start::new(start));
                     text[start + name] = 0;
-                    highest = label.max(highest);
                 }
                 Ok(None) => blank += 1,
                 Err(what) => {
@@ -72,7 +110,8 @@ impl Lines {
             return Err(Error::new(ErrorKind::Data, "the list names no sample"));
         }
         starts.shrink_to_fit();
-        Ok((Lines { text, starts, blanks, highest }, faults))
+        labels.bytes.shrink_to_fit();
+        Ok((Lines { text, starts, labels, blanks }, faults))
     }
 
     /// How many there are.
@@ -87,15 +126,12 @@ impl Lines {
 
     /// The label of sample `id`.
     pub(super) fn label(&self, id: u64) -> i64 {
-        let line = self.rest(id);
-        let end = memchr(0, line).expect("reading ended every name");
-        let digits = line[end + 1..].trim_ascii_start().iter().take_while(|b| b.is_ascii_digit());
-        digits.fold(0, |label, digit| label * 10 + i64::from(digit - b'0'))
+        self.labels.get(id as usize)
     }
 
     /// The highest label.
     pub(super) fn highest(&self) -> i64 {
-        self.highest
+        self.labels.highest
     }
 
     /// The line of sample `id`, from 1.
@@ -245,12 +281,25 @@ mod tests {
 
     /// What a list of a hundred million lines costs beside its text, and how far its text may reach.
     #[test]
-    fn a_line_takes_six_bytes() {
+    fn a_line_takes_seven_bytes() {
         assert_eq!(size_of::<Start>(), 6);
         let far = (1 << 48) - 1;
         assert_eq!([0, 1 << 32, far].map(|at| Start::new(at).at()), [0, 1 << 32, far]);
         let lines = Lines::read(b"a 1\n".repeat(1000), 1).unwrap().0;
         assert!(lines.starts.capacity() < 1010 && lines.blanks.is_empty());
+        assert!(lines.labels.bytes.capacity() < 1010);
+    }
+
+    #[test]
+    fn labels_get_wider_as_they_come() {
+        let labels = [0, 255, 7, 256, 65_535, 65_536, u32::MAX.into(), 1 << 32, 3, i64::MAX, 0];
+        for count in 1..=labels.len() {
+            let text: String = labels[..count].iter().map(|label| format!("a {label}\n")).collect();
+            let lines = Lines::read(text.into(), 1).unwrap().0;
+            let read: Vec<_> = (0..lines.len()).map(|id| lines.label(id)).collect();
+            assert_eq!(read, labels[..count]);
+            assert_eq!(Some(lines.highest()), read.into_iter().max());
+        }
     }
 
     proptest::proptest! {

@@ -2,6 +2,7 @@
 
 mod beneath;
 pub mod cifar10;
+mod fault;
 pub mod file_list;
 pub mod folders;
 mod held;

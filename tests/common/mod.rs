@@ -94,7 +94,7 @@ pub(crate) fn run_resolved(
         .iter_mut()
         .map(|(_, _, words, bytes)| &mut bytemuck::cast_slice_mut(words)[..*bytes])
         .collect();
-    program.run(scratch, pixels, &mut places).unwrap();
+    program.run(scratch, pixels.picture(), &mut places).unwrap();
     outs.into_iter()
         .map(|(h, w, words, bytes)| (h, w, bytemuck::cast_slice(&words)[..bytes].to_vec()))
         .collect()

@@ -31,6 +31,15 @@ def test_ratios_are_taken_round_by_round():
     assert "60,000 (8,000 to 80,000)" in last
 
 
+def test_a_rate_is_told_once():
+    course, loader = (next(row for row in rows.ROWS if row.key == key) for key in ("course", "loader"))
+    lines = measured(course, {"forebay": [80], "packed": [90], "dali": [10]})
+    lines += measured(loader, {"forebay": [60], "torch": [4]})
+    cells = [line.split(" | ") for line in table([course, loader], lines).splitlines()[2:]]
+    assert [cell[2] for cell in cells] == ["80 (80 to 80)", "90 (90 to 90)", "as above"]
+    assert [cell[5][:5] for cell in cells] == ["8.00 ", "9.00 ", "15.00"]
+
+
 def test_numbers_have_the_digits_that_count():
     assert [number(n) for n in (118_234, 5_678, 612.4, 7.6)] == ["118,000", "5,680", "612", "8"]
 

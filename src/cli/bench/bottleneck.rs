@@ -106,14 +106,16 @@ impl Work {
     }
 
     /// Processors that were at work, on average.
-    pub(super) fn cores(&self) -> Option<f64> {
-        self.used.processor.map(|seconds| seconds / self.seconds)
+    pub(super) fn cores(&self) -> f64 {
+        self.used.processor / self.seconds
     }
 
     /// Whether the threads got clearly less of the processors than they would have taken.
     fn others_work(&self) -> bool {
-        let wanted = self.threads.min(self.available) as f64;
-        self.cores().is_some_and(|cores| cores < 0.8 * wanted)
+        let busy: u64 = self.stages().iter().map(|stage| stage.ns).sum();
+        // In a short epoch they are idle for much of it, which is nobody's fault.
+        let busy = busy as f64 / 1e9 / self.seconds;
+        self.cores() < 0.8 * busy.min(self.threads.min(self.available) as f64)
     }
 
     /// `None`: where it cannot be told, since a GPU does part of the work.
@@ -174,7 +176,7 @@ mod tests {
             threads: 2,
             available: 2,
             stats,
-            used: Usage { processor: Some(1.9), disk: Some(0) },
+            used: Usage { processor: 1.9, disk: Some(0) },
             on_cpu: true,
         }
     }
@@ -194,12 +196,16 @@ mod tests {
     #[test]
     fn other_work_is_told() {
         let mut work = work();
-        work.used.processor = Some(1.2);
+        work.used.processor = 1.2;
         let first =
             "decode: 70%, limited by cores, which other work on this machine takes a part of";
         assert_eq!(work.verdict().lines().next(), Some(first));
         work.threads = 1;
         assert!(!work.verdict().contains("other work"));
+        let mut idle = self::work();
+        idle.used.processor = 1.2;
+        idle.stats.decode_ns /= 2;
+        assert!(!idle.verdict().contains("other work"));
     }
 
     #[test]

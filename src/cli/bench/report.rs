@@ -18,7 +18,13 @@ pub(super) struct Report {
     pub(super) images_per_s: Vec<f64>,
     /// By epoch; none where the batches were not looked at.
     pub(super) digests: Vec<Digest>,
+    /// The first epoch that counts to `work` and to medians: not 0 where a cache fills in that.
+    pub(super) first_counted: usize,
+    /// Of those epochs.
     pub(super) work: Work,
+    /// Of decoders, on images that were kept.
+    pub(super) warnings: u64,
+    pub(super) grown_slots: u64,
     pub(super) bad: BadSamples,
     /// Where the pipeline ran.
     pub(super) device: String,
@@ -30,6 +36,11 @@ pub(super) struct Report {
 }
 
 impl Report {
+    /// Images/s of the epochs that count.
+    fn median(&self) -> f64 {
+        median(&self.images_per_s[self.first_counted..])
+    }
+
     pub(super) fn to_json(&self) -> Value {
         let rates = |rates: &[f64]| -> Vec<f64> { rates.iter().map(|r| rounded(*r, 1)).collect() };
         let digest = self.digests.iter().copied().sum::<Digest>().to_string();
@@ -45,13 +56,14 @@ impl Report {
             "images_per_s": rates(&self.images_per_s),
             "digest": (!self.digests.is_empty()).then_some(digest),
             "epoch_digests": self.digests.iter().map(Digest::to_string).collect::<Vec<_>>(),
+            "first_counted_epoch": self.first_counted,
             "stages_s": {
                 "read": seconds(stats.read_ns),
                 "decode": seconds(stats.decode_ns),
                 "augment": seconds(stats.augment_ns),
                 "wait": seconds(stats.wait_ns),
             },
-            "decoder_warnings": stats.warnings,
+            "decoder_warnings": self.warnings,
             "bad_samples": self.bad.samples,
             "skipped": self.bad.skipped,
             "replaced": self.bad.replaced,
@@ -60,7 +72,7 @@ impl Report {
         object["where"] = self.work.to_json();
         object["decoded"] = self.paths.to_json();
         if let Some(baseline) = &self.baseline {
-            let ratio = median(&self.images_per_s) / median(baseline);
+            let ratio = self.median() / median(baseline);
             object["baseline"] =
                 json!({ "images_per_s": rates(baseline), "ratio": rounded(ratio, 2) });
         }
@@ -80,15 +92,18 @@ impl Report {
         for (epoch, rate) in images_per_s.iter().enumerate() {
             line(&format!("epoch {epoch}"), &format!("{rate:.0}"));
         }
-        line("median", &format!("{:.0}", median(images_per_s)));
+        line("median", &format!("{:.0}", self.median()));
         if let Some(rates) = &self.baseline {
             line("baseline", &format!("{:.0}", median(rates)));
-            line("ratio", &format!("{:.2}", median(images_per_s) / median(rates)));
+            line("ratio", &format!("{:.2}", self.median() / median(rates)));
+        }
+        if self.first_counted > 0 {
+            text += "\nwithout epoch 0, in which the cache fills: the median and what follows\n";
         }
         text += &self.work.to_text();
         text += &self.paths.to_text();
-        let grown = self.work.stats.grown_slots;
-        if grown > 0 {
+        if self.grown_slots > 0 {
+            let grown = self.grown_slots;
             text += &format!("{grown} batch slots were made beside the usual ones\n");
         }
         if let Some(bytes) = self.peak_memory {
@@ -113,7 +128,7 @@ impl Work {
                 json!({ "ready": rounded(ready, 2), "under_way": rounded(under_way, 2) })
             }),
             "wait_share": rounded(self.wait_share(), 4),
-            "cores": self.cores().map(|cores| rounded(cores, 2)),
+            "cores": rounded(self.cores(), 4),
             "disk_bytes": self.used.disk,
             "largest": largest.name,
             "limited_by": self.limit().map(|limit| limit.to_string()),
@@ -138,10 +153,10 @@ impl Work {
         }
         let waited = format!("{:.1} %", 100.0 * self.wait_share());
         line("wait", waited, "of the time the consumer waited for a batch");
-        if let Some(cores) = self.cores() {
-            let value = format!("{cores:.2} of {}", self.available);
-            line("cores", value, "were at work for this process");
-        }
+        // So that little work is not none.
+        let digits = if self.cores() < 0.1 { 4 } else { 2 };
+        let cores = format!("{:.digits$} of {}", self.cores(), self.available);
+        line("cores", cores, "were at work for this process");
         if let Some(bytes) = self.used.disk {
             line("disk", HumanBytes(bytes).to_string(), "read from it");
         }
@@ -150,7 +165,7 @@ impl Work {
     }
 }
 
-pub(super) fn median(values: &[f64]) -> f64 {
+fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

@@ -142,6 +142,9 @@ impl Job {
     }
 
     fn output_size(&self, seat: usize, output: usize) -> Size {
-        self.size_in(seat, self.program().plan().outputs()[output].image)
+        match self.size_word(seat, self.program().plan().outputs()[output].image) {
+            0 => self.fill.size(output),
+            word => Size::unpack(word),
+        }
     }
 }

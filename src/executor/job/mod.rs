@@ -7,6 +7,7 @@ use super::Shared;
 use super::fill::{Fill, Seat};
 use super::gpu::{Source, Stage};
 use super::ledger::{Done, Incident};
+use super::near::Approach;
 use super::program::Program;
 use super::ring::{Lease, Size};
 use super::worker::{Fit, Key, Worker};
@@ -38,7 +39,9 @@ pub(super) struct Job {
     shared: Arc<Shared>,
     order: Order,
     fill: Fill,
-    /// The packed size of every image of every sample that was resolved, images innermost.
+    /// The packed size of every image, images innermost, of every sample that goes to a GPU or for whose
+    /// outputs the slot is not laid out. Threads leave nothing where that is all that is to be known, since
+    /// they would wait for each other's.
     sizes: Box<[AtomicU64]>,
     /// Where each sample's pixels come from, where the batch goes to a GPU.
     sources: Box<[OnceLock<Source>]>,
@@ -113,22 +116,22 @@ impl Job {
     pub(super) fn work(self: &Arc<Self>, thread: usize) {
         // Only this thread takes this lock, and a panic is caught before it could poison it.
         let mut worker = lock(&self.shared.workers[thread].0);
-        let mut last = None;
-        while let Some(mut seat) = self.fill.claim() {
-            self.sit(&mut worker, thread, &mut seat);
-            last = seat.retire().or(last);
+        worker.begin();
+        let mut claims = self.fill.claims(self.shared.workers.len());
+        while let Some(mut seat) = claims.next() {
+            self.sit(&mut worker, &mut seat);
         }
         drop(worker);
-        if let Some(lease) = last {
+        if let Some(lease) = claims.retire() {
             self.complete(lease, thread);
         }
     }
 
     /// Fills a seat, or sees to it that the batch can do without.
-    fn sit(self: &Arc<Self>, worker: &mut Worker, thread: usize, seat: &mut Seat<'_>) {
+    fn sit(self: &Arc<Self>, worker: &mut Worker, seat: &mut Seat<'_>) {
         let position = seat.index();
         let id = self.order.places[position].id;
-        let error = match self.make(worker, thread, seat, id) {
+        let error = match self.make(worker, seat, id) {
             Ok(fit) => return self.seated(position, id, fit),
             // Errors of the reader have their place.
             Err(error) if error.path().is_some() => error,
@@ -144,7 +147,7 @@ impl Job {
                 let candidates = &self.shared.candidates;
                 let others = (0..STAND_INS).map(|tries| candidates.pick(seed, epoch, id, tries));
                 for other in others.filter(|other| *other != id) {
-                    match self.make(worker, thread, seat, other) {
+                    match self.make(worker, seat, other) {
                         Ok(fit) => {
                             let done = Done::Replaced(other);
                             self.note(Incident { position, id, error, done });
@@ -164,13 +167,7 @@ impl Job {
     }
 
     /// Makes sample `id` in a seat; the error is the sample's.
-    fn make(
-        &self,
-        worker: &mut Worker,
-        thread: usize,
-        seat: &mut Seat<'_>,
-        id: u64,
-    ) -> Result<Fit> {
+    fn make(&self, worker: &mut Worker, seat: &mut Seat<'_>, id: u64) -> Result<Fit> {
         if let Some((_, error)) = self.order.known.iter().find(|(bad, _)| *bad == id) {
             return Err(error.clone());
         }
@@ -179,20 +176,15 @@ impl Job {
         let images = self.images();
         let sizes = &self.sizes[position * images..][..images];
         let source = self.sources.get(position);
-        if let Some(cache) = &self.shared.cache {
-            let after =
-                |seats: usize| self.order.places.get(position + seats).map(|place| place.id);
-            let threads = self.shared.workers.len();
-            // About the seats that this thread claims next.
-            cache.approach([1, 2, 3].map(|turns| after(turns * threads)));
-        }
-        caught(|| worker.sample(&self.shared, thread, key, seat, sizes, source)).unwrap_or_else(
-            |panic| {
-                // It may have left any part of it half changed.
-                *worker = Worker::default();
-                Err(panic)
-            },
-        )
+        let later = |seats| self.order.places.get(seat.later(seats)).map(|place| place.id);
+        let cache = self.shared.cache.as_ref();
+        let soon = cache.map_or(Approach::NOTHING, |cache| cache.approach([1, 2, 3].map(later)));
+        let made = caught(|| worker.sample(&self.shared, key, seat, sizes, source, soon));
+        made.unwrap_or_else(|panic| {
+            // It may have left any part of it half changed.
+            worker.renew();
+            Err(panic)
+        })
     }
 
     /// Takes down how a sample that is good by itself fits.
@@ -364,7 +356,11 @@ impl Job {
     }
 
     fn size_in(&self, seat: usize, image: usize) -> Size {
-        Size::unpack(self.sizes[seat * self.images() + image].load(Relaxed))
+        Size::unpack(self.size_word(seat, image))
+    }
+
+    fn size_word(&self, seat: usize, image: usize) -> u64 {
+        self.sizes[seat * self.images() + image].load(Relaxed)
     }
 
     fn images(&self) -> usize {

@@ -6,7 +6,8 @@
 
 use super::header::{self, BLOCK};
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::map::{Gone, Map};
+use crate::reader::fault::Gone;
+use crate::reader::map::Map;
 
 /// Bytes of a long name, or of a PAX header.
 const LIMIT: u64 = 1 << 20;
