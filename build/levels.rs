@@ -2,7 +2,8 @@
 //! reads this file too, so that what it tests is compiled as the library is.
 
 /// The kernels, each a file and an entry.
-pub(crate) const KERNELS: [&str; 6] = ["settle", "resolve", "augment", "entropy", "idct", "colour"];
+pub(crate) const KERNELS: [&str; 7] =
+    ["settle", "resolve", "augment", "entropy", "subsequence", "idct", "colour"];
 
 /// An instruction set level.
 #[derive(Clone, Copy)]

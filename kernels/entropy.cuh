@@ -1,10 +1,8 @@
 // Entropy-coded bytes of a JPEG to coefficients: what src/decoder/own/entropy.rs does, with the same doubts, a
-// thread for consecutive restart intervals of a picture.
-//
-// The bytes are those of the file: a thread takes stuffing out as it goes and stops at a marker, behind which
-// it reads zeros. Whether an interval ends where its bits do is seen at its end.
+// thread for consecutive restart intervals of a picture. Whether an interval ends where its bits do is seen at
+// its end.
 #pragma once
-#include "portable.cuh"
+#include "bits.cuh"
 
 namespace FB_LEVEL {
 
@@ -61,45 +59,6 @@ struct Scan {
 };
 static_assert(sizeof(Scan) == 48 && FB_OFFSET(Scan, length) == 24, "");
 
-// A place among the bits, and the next of them at hand.
-struct Bits {
-  const u8 *at, *end;  // bytes left
-  u64 held;            // the next bits, the first of them highest
-  i32 count;           // how many of those count
-  i32 made_up;         // zeros among them, and before, that no byte stands for
-};
-
-// At least 32 bits: a code and its value have 27 at most.
-FB_FN void refill(Bits& b) {
-  while (b.count < 32) {
-    u64 byte = 0;
-    bool there = b.at < b.end;
-    if (there) {
-      byte = *b.at;
-      if (byte == 0xFF) {
-        there = b.end - b.at > 1 && b.at[1] == 0;
-        b.at += there ? 1 : 0;
-      }
-    }
-    b.at += there ? 1 : 0;
-    b.made_up += there ? 0 : 8;
-    b.held |= (there ? byte : 0) << (56 - b.count);
-    b.count += 8;
-  }
-}
-
-FB_FN void drop(Bits& b, u32 bits) {
-  b.held <<= bits;
-  b.count -= (i32)bits;
-}
-
-// What the first `size` bits stand for: those that begin with 0 are negative.
-FB_FN i32 value_of(u64 held, u32 size) {
-  // In two steps, since `size` may be 0.
-  i32 bits = (i32)(held >> 32 >> (32 - size));
-  return held >> 63 == 0 && size > 0 ? bits + 1 - (1 << size) : bits;
-}
-
 FB_FN u32 entry_of(u32 bits, u32 flags, u32 advance, i32 value) {
   return bits | flags | advance << 8 | (u32)value << 16;
 }
@@ -125,73 +84,142 @@ template <bool AC> FB_FN u32 entry_at(const Codes& codes, u64 held) {
   return entry_of(bits, 0, entry >> 8 & 31, value_of(held << (bits - size), size));
 }
 
-// Decodes a block behind one with the first coefficient `before`; gives its last coefficient in zigzag order,
-// or -1: doubt.
-FB_FN i32 decode_block(Bits& bits, const Codes& dc, const Codes& ac, const u16* places, i32& before,
-                       i16* block) {
-  refill(bits);
-  // Each block takes bits, so that a file that ends early is left soon.
-  if (bits.made_up > bits.count) return -1;
-  u32 entry = entry_at<false>(dc, bits.held);
-  if (entry == 0) return -1;
-  drop(bits, entry & 63);
-  before += (i32)entry >> 16;
-  if (before < -2048 || before > 2047) return -1;
-  block[0] = (i16)before;
-  i32 k = 0;
+// What `decode_block` gives beside a last coefficient. DOUBT: the bits are not what they should be, or may not be.
+// PART: the block's next code is the next subsequence's.
+constexpr i32 DOUBT = -1, PART = 64;
+
+// Decodes a block of which coefficients up to number k, in zigzag order, are decoded, -1 for none; gives its last.
+// `to` gets the difference that the first is told by, which it may doubt, and values that are not the first.
+template <bool CUT, class To>
+FB_FN i32 decode_block(Bits<CUT>& bits, const Codes& dc, const Codes& ac, i32& k, To& to) {
+  u32 entry = 0;
+  if (k < 0) {
+    refill(bits);
+    if (is_over(bits)) return PART;
+    // Each block takes bits, so that a file that ends early is left soon.
+    if (bits.made_up > bits.count) return DOUBT;
+    entry = entry_at<false>(dc, bits.held);
+    if (entry == 0) return DOUBT;
+    drop(bits, entry & 63);
+    if (!to.first((i32)entry >> 16)) return DOUBT;
+    k = 0;
+  }
   while (k < 63) {
     refill(bits);
+    if (is_over(bits)) return PART;
     entry = entry_at<true>(ac, bits.held);
-    if (entry == 0) return -1;
+    if (entry == 0) return DOUBT;
     drop(bits, entry & 63);
     if ((entry & END) != 0) return k;
     k += (i32)(entry >> 8 & 31);
-    if (k > 63) return -1;
-    block[places[k]] = (i16)(entry >> 16);
+    if (k > 63) return DOUBT;
+    to.put(k, (i16)(entry >> 16));
   }
   // Zeros to the end of a block have a code of their own.
-  return entry >> 16 != 0 ? k : -1;
+  return entry >> 16 != 0 ? k : DOUBT;
+}
+
+// Of each component: a block's first coefficient, or differences of such. Not an array, whose places a GPU could
+// not hold in registers.
+struct Firsts {
+  i32 luma, cb, cr;
+};
+
+FB_FN i32 first_of(const Firsts& f, u32 component) {
+  return component == 0 ? f.luma : component == 1 ? f.cb : f.cr;
+}
+
+FB_FN void set_first(Firsts& f, u32 component, i32 value) {
+  f.luma = component == 0 ? value : f.luma;
+  f.cb = component == 1 ? value : f.cb;
+  f.cr = component == 2 ? value : f.cr;
+}
+
+// A block of a picture: its MCU, and its number there.
+struct Cursor {
+  u32 column, row, number;
+};
+
+// The block so many blocks behind the picture's first.
+FB_FN Cursor block_at(const Form& form, u32 blocks) {
+  u32 mcu = blocks / form.blocks;
+  return {mcu % form.columns, mcu / form.columns, blocks % form.blocks};
+}
+
+FB_FN void advance(const Form& form, Cursor& at) {
+  bool full = ++at.number == form.blocks;
+  at.number = full ? 0 : at.number;
+  at.column += full ? 1 : 0;
+  bool turn = at.column == form.columns;
+  at.column = turn ? 0 : at.column;
+  at.row += turn ? 1 : 0;
+}
+
+FB_FN u32 slot_of(const Form& form, const Cursor& at) {
+  const Slots& s = form.slots[at.number];
+  return s.first + at.column * s.across + at.row * s.down;
+}
+
+// Blocks of an interval.
+FB_FN u32 blocks_of(const Form& form, u32 interval) {
+  u32 left = form.mcus - interval * form.interval;
+  return (left < form.interval ? left : form.interval) * form.blocks;
+}
+
+constexpr u32 BLOCKS_A_GROUP = 16;
+
+// A block's place in a group, and the first coefficient of its component's block before.
+struct Lane {
+  const u16* places;
+  i16* block;
+  i32 before;
+  FB_MEMBER bool first(i32 difference) {
+    before += difference;
+    if (before < -2048 || before > 2047) return false;
+    block[0] = (i16)before;
+    return true;
+  }
+  FB_MEMBER void put(i32 k, i16 value) const { block[places[k]] = value; }
+};
+
+// Decodes the block at `at`, whose coefficients up to k are decoded, to where it belongs; gives what decode_block
+// gives. `before` has the last block of each component.
+template <bool CUT>
+FB_FN i32 store_block(Bits<CUT>& bits, const Form& form, const u8* pool, i16* coefficients, const Cursor& at,
+                      Firsts& before, i32& k) {
+  u32 c = form.slots[at.number].component, slot = slot_of(form, at);
+  i16* group = coefficients + (u64)(slot / BLOCKS_A_GROUP) * 64 * BLOCKS_A_GROUP;
+  Lane to = {form.places, group + slot % BLOCKS_A_GROUP, first_of(before, c)};
+  i32 last = decode_block(bits, *(const Codes*)(pool + form.dc[c]), *(const Codes*)(pool + form.ac[c]), k, to);
+  set_first(before, c, to.before);
+  return last;
 }
 
 // Whether the bits end here but for what fills the last byte up, and interval `number` with them; steps over
 // its marker.
-FB_FN bool end_interval(Bits& b, u32 number, u32 intervals) {
+template <bool CUT> FB_FN bool end_interval(Bits<CUT>& b, u32 number, u32 intervals) {
   u32 due = number + 1 == intervals ? 0xD9u : 0xD0u + number % 8;
   i32 left = b.count - b.made_up;
   if (left < 0 || left >= 8 || b.end - b.at < 2 || b.at[0] != 0xFF || b.at[1] != due) return false;
-  b = {b.at + 2, b.end, 0, 0, 0};
+  b.at += 2;
+  b.held = 0;
+  b.count = b.made_up = 0;
   return true;
 }
 
 // False: the bits are not what they should be, or may not be. What was stored by then does not count.
 FB_FN bool decode_scan(const Scan& scan, const u8* pool) {
   const Form& form = *(const Form*)(pool + scan.form);
-  const i32 group = 16;
-  Bits bits = {scan.bytes, scan.bytes + scan.length, 0, 0, 0};
-  u32 mcu = scan.first * form.interval;
-  u32 row = mcu / form.columns, column = mcu % form.columns;
+  Bits<false> bits = {scan.bytes, scan.bytes + scan.length, 0, 0, 0, 0, 0};
+  Cursor at = block_at(form, scan.first * form.interval * form.blocks);
   for (u32 number = scan.first; number < scan.first + scan.count; ++number) {
-    // Not an array, whose places a GPU could not hold in registers.
-    i32 luma = 0, cb = 0, cr = 0;
-    u32 end = mcu + form.interval < form.mcus ? mcu + form.interval : form.mcus;
-    for (; mcu < end; ++mcu) {
-      for (u32 k = 0; k < form.blocks; ++k) {
-        const Slots& s = form.slots[k];
-        u32 c = s.component, slot = s.first + column * s.across + row * s.down;
-        const Codes& dc = *(const Codes*)(pool + form.dc[c]);
-        const Codes& ac = *(const Codes*)(pool + form.ac[c]);
-        i16* block = scan.coefficients + (u64)(slot / group) * 64 * group + slot % group;
-        i32 before = c == 0 ? luma : c == 1 ? cb : cr;
-        i32 last = decode_block(bits, dc, ac, form.places, before, block);
-        if (last < 0) return false;
-        luma = c == 0 ? before : luma;
-        cb = c == 1 ? before : cb;
-        cr = c == 2 ? before : cr;
-        if (scan.last != 0 && scan.last[slot / group] < last) scan.last[slot / group] = (u8)last;
-      }
-      bool turn = ++column == form.columns;
-      row += turn ? 1 : 0;
-      column = turn ? 0 : column;
+    Firsts before = {0, 0, 0};
+    for (u32 left = blocks_of(form, number); left > 0; --left) {
+      i32 k = -1, last = store_block(bits, form, pool, scan.coefficients, at, before, k);
+      if (last < 0) return false;
+      u32 group = slot_of(form, at) / BLOCKS_A_GROUP;
+      if (scan.last != 0 && scan.last[group] < last) scan.last[group] = (u8)last;
+      advance(form, at);
     }
     if (!end_interval(bits, number, form.intervals)) return false;
   }

@@ -247,9 +247,10 @@ const SANITIZE: [&str; 4] =
 #[test]
 fn sanitize_jpeg() {
     let dir = tempfile::tempdir().unwrap();
-    let kernels = [Kernel::Entropy, Kernel::Idct, Kernel::Colour];
-    let cases = [jpeg::files(false, 0), jpeg::idct(8, 5), jpeg::colour(38, 9, 5, 2)];
-    let damaged = (0..20).map(|seed| jpeg::files(true, seed));
+    let kernels = [Kernel::Entropy, Kernel::Subsequence, Kernel::Idct, Kernel::Colour];
+    let whole = [0, 1, 7].map(|bytes| jpeg::files(false, 0, bytes));
+    let cases = whole.into_iter().chain([jpeg::idct(8, 5), jpeg::colour(38, 9, 5, 2)]);
+    let damaged = (0..20).map(|seed| jpeg::files(true, seed, [0, 1, 3, 40][seed as usize % 4]));
     let cases: Vec<_> = cases.into_iter().chain(damaged).collect();
     let path = dir.path().join("launches");
     for level in runnable() {

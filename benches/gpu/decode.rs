@@ -137,8 +137,12 @@ impl Decode {
         unsafe {
             match kernel {
                 Kernel::Entropy => {
-                    let it = batch.entropy(memory);
-                    stream.launch(kernel, &it.args, it.blocks, it.threads)
+                    if let Some(it) = batch.entropy(memory) {
+                        stream.launch(kernel, &it.args, it.blocks, it.threads)?;
+                    }
+                    batch.subsequences(memory).iter().try_for_each(|it| {
+                        stream.launch(Kernel::Subsequence, &it.args, it.blocks, it.threads)
+                    })
                 }
                 Kernel::Idct => {
                     let it = batch.idct(memory);

@@ -25,12 +25,14 @@ pub(crate) fn asks_nvjpeg(decoder: &DecoderSpec) -> bool {
 
 /// What a GPU decodes, and who does there; `None`: nothing.
 pub(crate) fn on_gpu(decoder: &DecoderSpec, nvjpeg: bool) -> Option<String> {
-    let small = decoder.own_on_gpu().then(|| "small JPEGs by forebay".to_string());
-    let large = (nvjpeg && asks_nvjpeg(decoder)).then(|| match decoder.least() {
+    let nvjpeg = nvjpeg && asks_nvjpeg(decoder);
+    let which = if nvjpeg { "small JPEGs" } else { "JPEGs" };
+    let own = decoder.own_on_gpu().then(|| format!("{which} by forebay"));
+    let large = nvjpeg.then(|| match decoder.least() {
         0 => "JPEGs by nvJPEG".to_string(),
         split => format!("those of more than {split} pixels by nvJPEG"),
     });
-    let all: Vec<String> = small.into_iter().chain(large).collect();
+    let all: Vec<String> = own.into_iter().chain(large).collect();
     (!all.is_empty()).then(|| all.join(" and "))
 }
 
@@ -83,10 +85,10 @@ mod tests {
         let (who, why) = here(&spec(Backend::Auto), None);
         assert!(who.starts_with(both) && why.contains("bench"), "{who}: {why}");
         let (who, why) = here(&spec(Backend::Auto), no_nvjpeg());
-        assert!(who.starts_with("small JPEGs by forebay on the GPU; else "), "{who}");
+        assert!(who.starts_with("JPEGs by forebay on the GPU; else "), "{who}");
         assert_eq!(why, "no nvJPEG");
         let (who, why) = here(&spec(Backend::Own), no_nvjpeg());
-        assert!(who.starts_with("small JPEGs by forebay on the GPU; else "), "{who}");
+        assert!(who.starts_with("JPEGs by forebay on the GPU; else "), "{who}");
         assert!(why.contains("decoder.backend"), "{why}");
         let (who, _) = here(&spec(Backend::Nvjpeg), None);
         assert!(who.starts_with("JPEGs by nvJPEG on the GPU; else "), "{who}");

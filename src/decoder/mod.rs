@@ -5,7 +5,7 @@
 //! without any oddity take a faster way to the same pixels (`own`). Of a JPEG a part can be decoded
 //! alone, also at a smaller scale ([`Decoder::decode_region`]).
 //!
-//! With a GPU, [`route`] sends large baseline JPEGs to [`nvjpeg`] instead.
+//! With a GPU, [`route`] sends large baseline JPEGs to [`nvjpeg`] instead, or to our own kernels ([`gpu`]).
 
 mod container;
 mod exif;
@@ -25,7 +25,8 @@ mod turbo;
 
 /// JPEGs that a GPU decodes with our kernels.
 pub mod gpu {
-    pub use super::own::{Batch, ColourArgs, EntropyArgs, IdctArgs, Launch, Memory, Prepared};
+    pub use super::own::{Batch, Cutting, Launch, Memory, Prepared};
+    pub use super::own::{ColourArgs, EntropyArgs, IdctArgs, SubsequenceArgs};
 }
 
 pub use lane::Lane;

@@ -1,7 +1,7 @@
 //! Which decoder takes an image: a function of its bytes and of the pipeline, never of timing.
 //!
-//! Small JPEGs go to our own kernels, large baseline ones to nvJPEG, all else to the CPU. An image goes to
-//! nvJPEG only if its markers leave no doubt about what it means: where decoders may differ in what they forgive or
+//! Small JPEGs go to our own kernels, large baseline ones to nvJPEG, or to ours where it may take none, all else to
+//! the CPU. An image goes to nvJPEG only if its markers leave no doubt about what it means: where decoders may differ in what they forgive or
 //! assume, the CPU decoder is the reference. Damage that only the entropy-coded bytes show is not
 //! seen here.
 
@@ -20,8 +20,8 @@ pub struct Rule {
     pub split: u64,
     /// No image goes to nvJPEG, whose pixels are not exact.
     pub exact: bool,
-    /// Whether our own kernels decode JPEGs on the GPU, with the CPU's pixels: those of which one thread
-    /// decodes at most `split` pixels ([`Prepared::is_for_gpu`]).
+    /// Whether our own kernels decode JPEGs on the GPU, with the CPU's pixels: those of at most `split` pixels
+    /// in all or between restart markers ([`Prepared::is_for_gpu`]), and larger ones where nvJPEG gets none.
     pub own: bool,
     /// Whether nvJPEG may be used at all; else why not ([`Reason::Pipeline`], [`Reason::NoGpu`],
     /// [`Reason::NoNvjpeg`]).
@@ -145,7 +145,8 @@ impl Decoder {
     /// Says where an image goes. The decoder's limits are those of `rule`.
     pub fn route(&mut self, bytes: &[u8], rule: &Rule) -> Route {
         let own = rule.own.then(|| self.prepare(bytes)).flatten();
-        match own.filter(|prepared| prepared.is_for_gpu(rule.split)) {
+        let most = if rule.exact || rule.gpu.is_err() { u64::MAX } else { rule.split };
+        match own.filter(|prepared| prepared.is_for_gpu(most)) {
             Some(prepared) => Route::Own(prepared),
             None => route(bytes, rule),
         }

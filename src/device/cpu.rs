@@ -46,6 +46,7 @@ macro_rules! level {
                 entry!($level, "resolve"),
                 entry!($level, "augment"),
                 entry!($level, "entropy"),
+                entry!($level, "subsequence"),
                 entry!($level, "idct"),
                 entry!($level, "colour"),
             ],

@@ -22,6 +22,8 @@ pub enum Kernel {
     Augment,
     /// A JPEG's entropy-coded bytes to coefficients.
     Entropy,
+    /// The same of what is too long for one thread.
+    Subsequence,
     /// A JPEG's coefficients to samples.
     Idct,
     /// A JPEG's samples to RGB.
@@ -30,11 +32,12 @@ pub enum Kernel {
 
 impl Kernel {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Kernel; 6] = [
+    pub const ALL: [Kernel; 7] = [
         Kernel::Settle,
         Kernel::Resolve,
         Kernel::Augment,
         Kernel::Entropy,
+        Kernel::Subsequence,
         Kernel::Idct,
         Kernel::Colour,
     ];
@@ -46,6 +49,7 @@ impl Kernel {
             Kernel::Resolve => "resolve",
             Kernel::Augment => "augment",
             Kernel::Entropy => "entropy",
+            Kernel::Subsequence => "subsequence",
             Kernel::Idct => "idct",
             Kernel::Colour => "colour",
         }

@@ -24,7 +24,8 @@ fn course(width: usize, height: usize) -> Vec<u8> {
     jpeg(&picture(width, height, 3), width, height, Kind::COURSE)
 }
 
-/// What our own kernels get where they may: no more pixels a thread than the split, and 4,096.
+/// What our own kernels get where they may: no more pixels than the split, in all or between restart markers,
+/// but any number where nvJPEG gets none.
 #[test]
 fn our_own_kernels_get_what_is_small() {
     let mut decoder = Decoder::new(LIMITS);
@@ -33,13 +34,17 @@ fn our_own_kernels_get_what_is_small() {
     };
     let small = course(32, 32);
     assert!(own(&small, 1024, true) && !own(&small, 1023, true) && !own(&small, 1024, false));
-    assert!(own(&course(64, 64), 1 << 20, true) && !own(&course(64, 65), 1 << 20, true));
+    assert!(own(&course(64, 65), 4160, true) && !own(&course(64, 65), 4159, true));
     // Between two restart markers; MCUs have 16 x 16 pixels.
     let restarts = |restart| {
         let kind = Kind { restart, ..Kind::COURSE };
         jpeg(&picture(200, 150, 3), 200, 150, kind)
     };
     assert!(own(&restarts(16), 4096, true) && !own(&restarts(17), 4096, true));
+    for (exact, gpu) in [(true, Ok(())), (false, Err(Reason::NoNvjpeg))] {
+        let rule = Rule { split: 0, exact, own: true, gpu, limits: LIMITS };
+        assert!(matches!(Decoder::new(LIMITS).route(&course(300, 200), &rule), Route::Own(_)));
+    }
     let progressive = Kind { progressive: true, ..Kind::COURSE };
     assert!(!own(&jpeg(&picture(32, 32, 3), 32, 32, progressive), 4096, true));
     let limits = Limits { pixels: 1023, ..LIMITS };

@@ -177,9 +177,9 @@ fn forbidden(device: Device) {
     let mut cpu = mixed(0);
     cpu.decoder.device = Placement::Cpu;
     let all = samples.len() as u64;
-    // Of a split that large our own kernels get what is small and no rarity.
+    // Our own kernels get what is no rarity, under a split that large or where nvJPEG is out of the question.
     for (spec, reason, on_cpu_then) in [
-        (exact, Reason::Exact, all),
+        (exact, Reason::Exact, 1),
         (cpu, Reason::Pipeline, all),
         (mixed(1 << 20), Reason::Small, 1),
     ] {

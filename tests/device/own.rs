@@ -2,20 +2,24 @@
 //! left in doubt.
 
 use crate::common::{spec, step};
-use crate::encode::{Kind, SUBSAMPLINGS, jpeg, picture};
+use crate::encode::{Kind, SUBSAMPLINGS, jpeg, picture, segments};
 use crate::everywhere::cropped;
 use crate::nvjpeg::{on_cpu, turned};
 use crate::soft::control::Config;
 use crate::soft::{Soft, seeds};
 use crate::source::{Sample, epoch, open};
 use crate::{Device, Test};
-use forebay::graph::spec::{Arg, Placement, Spec};
+use forebay::graph::spec::{Arg, Backend, Placement, Spec};
 use forebay::loader::{Deliver, Options};
 use forebay::policy::{Cache, MaxBad, OnError};
 use forebay::tensor::DType;
 
-pub(crate) const TESTS: &[Test] =
-    &[("own_batches", batches), ("own_doubt", doubt), ("own_damaged_images", damaged_images)];
+pub(crate) const TESTS: &[Test] = &[
+    ("own_batches", batches),
+    ("own_large_images", large_images),
+    ("own_doubt", doubt),
+    ("own_damaged_images", damaged_images),
+];
 
 pub(crate) const SOFT: &[Test] = &[("own_orders", orders)];
 
@@ -46,6 +50,18 @@ fn files() -> Vec<Vec<u8>> {
     }
     files.extend((0..20).map(|_| file(32, 32, Kind::COURSE)));
     files.push(file(130, 90, Kind { restart: 8, ..Kind::COURSE }));
+    files
+}
+
+/// Files that are cut into subsequences: each sampling, with tables of their own and long restart intervals.
+fn large() -> Vec<Vec<u8>> {
+    let mut files = Vec::new();
+    for (k, subsampling) in SUBSAMPLINGS[..5].iter().copied().enumerate() {
+        for (optimize, restart) in [(false, 0), (true, 0), (false, 70)] {
+            let kind = Kind { subsampling, optimize, restart, ..Kind::COURSE };
+            files.push(file(210 + 13 * k, 190 - 9 * k, kind));
+        }
+    }
     files
 }
 
@@ -85,6 +101,39 @@ fn batches(device: Device) {
             assert!(epoch(&mut loader, 0).unwrap() == expected, "{cache:?}");
         }
         assert_eq!(loader.gpu_stats().unwrap().own, on_gpu);
+    }
+}
+
+/// Beside small ones, with bytes that are others: the CPU's verdict on each.
+fn large_images(device: Device) {
+    let mut all = [large(), files()].concat();
+    let whole = all.len() as u64;
+    let size = ("size", Arg::Number(60.0));
+    // All of an image, since the CPU decodes no more than a sample reads.
+    let mut spec = mixed(spec(vec![step("resize", &[size])], None, Some(DType::U8)));
+    spec.decoder.backend = Backend::Own;
+    for damaged in [false, true] {
+        if damaged {
+            for (k, file) in all.iter_mut().enumerate().filter(|(k, _)| k % 3 != 0) {
+                let scan = segments(file, 0xDA)[0].end;
+                let at = scan + (k * 7919 + 13) % (file.len() - 2 - scan);
+                file[at] ^= 1 << (k % 8);
+            }
+        }
+        let order: Vec<_> = (0..all.len()).map(|k| all[k * 7 % all.len()].clone()).collect();
+        let samples = samples(&order);
+        for batch_size in [1, 9, 64] {
+            let options = Options {
+                on_error: Some(OnError::Skip),
+                max_bad: Some(MaxBad::Count(60)),
+                ..options(batch_size)
+            };
+            let expected = on_cpu(&spec, &samples, &options).unwrap();
+            let mut loader = open(device, Deliver::Host, &spec, &samples, &options).unwrap();
+            assert!(epoch(&mut loader, 0).unwrap() == expected, "batches of {batch_size}");
+            let stats = loader.gpu_stats().unwrap();
+            assert!(stats.own >= whole && (stats.doubted > 5) == damaged, "{stats:?}");
+        }
     }
 }
 
@@ -140,10 +189,12 @@ fn orders(device: Device) {
     let before = soft.live();
     let mut all = files();
     all.truncate(26);
+    all[5] = file(130, 90, Kind::COURSE);
     let good = file(32, 32, Kind::COURSE);
     all[3] = [&good[..good.len() - 2], &[0xFF, 0xFF, 0xD9]].concat();
     let samples = samples(&all);
-    let spec = mixed(cropped(24.0));
+    let mut spec = mixed(cropped(24.0));
+    spec.decoder.backend = Backend::Own;
     let expected = on_cpu(&spec, &samples, &options(4)).unwrap();
     for seed in 0..seeds(150) {
         soft.configure(Config { seed, ..Config::default() });

@@ -4,6 +4,7 @@
 #include "colour.cu"
 #include "entropy.cu"
 #include "idct.cu"
+#include "subsequence.cu"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@ using namespace FB_LEVEL;
 #define RANGE(name) FB_JOIN(forebay_, FB_LEVEL, _, name)
 #define GRID(name) FB_JOIN(forebay_, FB_LEVEL, _, name##_grid)
 
-enum Kernel { ENTROPY, IDCT, COLOUR };
+enum Kernel { ENTROPY, SUBSEQUENCE, IDCT, COLOUR };
 
 struct Region {
   u64 start, length;
@@ -72,7 +73,7 @@ static u8** run(const Memory& m, const u64* launch, u64 launches, bool grid) {
     Launch l;
     memcpy(&l, launch, sizeof l);
     launch += sizeof l / 8;
-    u64 args[8];
+    u64 args[9];
     for (u64 w = 0; w < l.words; ++w)
       args[w] = w < l.addresses ? (u64)find(m, at, launch[w]) : launch[w];
     launch += l.words;
@@ -80,6 +81,9 @@ static u8** run(const Memory& m, const u64* launch, u64 launches, bool grid) {
     if (l.kernel == ENTROPY) {
       if (grid) GRID(entropy)((EntropyArgs*)args, blocks, threads);
       else RANGE(entropy)((EntropyArgs*)args, 0, n);
+    } else if (l.kernel == SUBSEQUENCE) {
+      if (grid) GRID(subsequence)((SubsequenceArgs*)args, blocks, threads);
+      else RANGE(subsequence)((SubsequenceArgs*)args, 0, n);
     } else if (l.kernel == IDCT) {
       if (grid) GRID(idct)((IdctArgs*)args, blocks, threads);
       else RANGE(idct)((IdctArgs*)args, 0, n);

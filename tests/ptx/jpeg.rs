@@ -2,7 +2,7 @@
 
 use super::encode::{Kind, SUBSAMPLINGS, jpeg, long_code, picture};
 use super::memory::{Case, Launch, Memory};
-use forebay::decoder::gpu::{self, Batch};
+use forebay::decoder::gpu::{self, Batch, Cutting};
 use forebay::decoder::{Decoder, Limits};
 use forebay::device::Kernel;
 
@@ -70,8 +70,9 @@ pub(crate) fn idct(side: u32, threads: u32) -> Case {
 }
 
 /// Files of each sampling, with and without restarts and tables of their own: from bytes to pixels. Damaged
-/// ones to coefficients only, since of blocks beyond what is sure each way leaves something else.
-pub(crate) fn files(damaged: bool, seed: u32) -> Case {
+/// ones to coefficients only, since of blocks beyond what is sure each way leaves something else. All are cut
+/// into subsequences of so many bytes, or as a program does where that is 0.
+pub(crate) fn files(damaged: bool, seed: u32, bytes: u32) -> Case {
     let (mut files, mut state) = (Vec::new(), seed);
     for (k, subsampling) in SUBSAMPLINGS.into_iter().enumerate() {
         for (optimize, restart) in [(false, 0), (true, 0), (false, 1)] {
@@ -92,7 +93,11 @@ pub(crate) fn files(damaged: bool, seed: u32) -> Case {
         }
     }
     files.push(long_code());
-    let (mut decoder, mut batch) = (Decoder::new(Limits::default()), Batch::default());
+    let cutting = match bytes {
+        0 => Cutting::default(),
+        bytes => Cutting { whole: 0, bytes, rounds: 200 },
+    };
+    let (mut decoder, mut batch) = (Decoder::new(Limits::default()), Batch::new(cutting));
     let mut taken = Vec::new();
     for file in &files {
         if let Some(prepared) = decoder.prepare(file)
@@ -128,16 +133,29 @@ pub(crate) fn files(damaged: bool, seed: u32) -> Case {
         memory.link(tables + k as u64 * 8, u64::from_le_bytes(here));
     }
     let place = gpu::Memory { tables, scratch, status };
-    let (entropy, idct, colour) = (batch.entropy(place), batch.idct(place), batch.colour(place));
-    let mut launches = vec![
-        Launch::new(Kernel::Entropy, entropy.args, 3, entropy.n, [entropy.blocks, entropy.threads]),
+    let mut launches = Vec::new();
+    if let Some(it) = batch.entropy(place) {
+        launches.push(Launch::new(Kernel::Entropy, it.args, 3, it.n, [it.blocks, it.threads]));
+    }
+    let steps = batch.subsequences(place);
+    launches.extend(
+        steps
+            .iter()
+            .map(|it| Launch::new(Kernel::Subsequence, it.args, 7, it.n, [it.blocks, it.threads])),
+    );
+    if damaged {
+        return Case {
+            label: format!("{} damaged files, cut to {bytes}", taken.len()),
+            memory,
+            launches,
+        };
+    }
+    let (idct, colour) = (batch.idct(place), batch.colour(place));
+    launches.extend([
         Launch::new(Kernel::Idct, idct.args, 3, idct.n, [idct.blocks, idct.threads]),
         Launch::new(Kernel::Colour, colour.args, 1, colour.n, [colour.blocks, colour.threads]),
-    ];
-    if damaged {
-        launches.truncate(1);
-    }
-    Case { label: format!("{} files, damaged: {damaged}", taken.len()), memory, launches }
+    ]);
+    Case { label: format!("{} files, cut to {bytes}", taken.len()), memory, launches }
 }
 
 /// Pictures of each sampling, of one size, and windows of them from column `left` on.

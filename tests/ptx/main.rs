@@ -45,7 +45,7 @@ const GRIDS: [Grid; 4] = [
 fn compiled_kernels_equal_the_host() {
     let Some(interpreter) = Interpreter::find() else { return };
     let mut cases = vec![settle::case(256, 1), settle::case(5, 3), settle::case(32, 7)];
-    cases.extend([false, true].map(|damaged| jpeg::files(damaged, 5)));
+    cases.extend([(false, 0), (true, 0), (false, 9), (true, 9)].map(|(d, b)| jpeg::files(d, 5, b)));
     cases.extend([(8, 256), (8, 5), (4, 256), (2, 256), (1, 7)].map(|(s, t)| jpeg::idct(s, t)));
     let windows = [(37, 0, 32, 1), (38, 9, 5, 2), (4, 0, 7, 3)];
     cases.extend(windows.map(|(w, left, t, tiles)| jpeg::colour(w, left, t, tiles)));

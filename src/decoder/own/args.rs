@@ -1,4 +1,4 @@
-//! What the kernels `entropy`, `idct` and `colour` take, as `kernels/` declares it. Both sides assert sizes.
+//! What the kernels `entropy`, `subsequence`, `idct` and `colour` take, as `kernels/` declares it. Both sides assert sizes.
 //!
 //! Pointers are numbers, since they are of the host or of a GPU.
 
@@ -31,6 +31,38 @@ pub(super) struct Scan {
     pub(super) count: u32,
     pub(super) image: u32,
     pub(super) unused: u32,
+}
+
+/// `SubsequenceArgs` of `kernels/subsequence.cu`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub struct SubsequenceArgs {
+    pub(super) intervals: u64,
+    pub(super) interval_of: u64,
+    pub(super) pool: u64,
+    pub(super) before: u64,
+    pub(super) links: u64,
+    pub(super) tallies: u64,
+    pub(super) status: u64,
+    pub(super) n: u32,
+    pub(super) bytes: u32,
+    /// A [`Step`](super::cut::Step).
+    pub(super) step: u32,
+    pub(super) unused: u32,
+}
+
+/// `Interval` of `kernels/subsequence.cuh`.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Interval {
+    pub(super) bytes: u64,
+    pub(super) coefficients: u64,
+    pub(super) length: u32,
+    pub(super) form: u32,
+    pub(super) number: u32,
+    pub(super) first: u32,
+    pub(super) count: u32,
+    pub(super) image: u32,
 }
 
 /// `Slots` of `kernels/entropy.cuh`.
@@ -144,6 +176,7 @@ pub(super) struct Picture {
 }
 
 const _: () = assert!(size_of::<EntropyArgs>() == 32 && size_of::<Scan>() == 48);
+const _: () = assert!(size_of::<SubsequenceArgs>() == 72 && size_of::<Interval>() == 40);
 const _: () = assert!(size_of::<Form>() == 272 && size_of::<Codes>() == 4488);
 const _: () = assert!(size_of::<IdctArgs>() == 32 && size_of::<Run>() == 72);
 const _: () = assert!(size_of::<ColourArgs>() == 16 && size_of::<Picture>() == 88);

@@ -15,27 +15,34 @@ mod args;
 mod bands;
 mod batch;
 mod bits;
+mod cut;
 mod entropy;
 mod header;
 mod kernels;
+mod launch;
 mod layout;
 mod part;
+mod pool;
+mod shape;
 mod tables;
+mod write;
 
-pub use args::{ColourArgs, EntropyArgs, IdctArgs};
-pub use batch::{Batch, Launch, Memory};
+pub use args::{ColourArgs, EntropyArgs, IdctArgs, SubsequenceArgs};
+pub use batch::{Batch, Memory};
+pub use cut::Cutting;
+pub use launch::Launch;
 
 use super::{Orientation, Pixels, Region, Scale};
 use crate::device::cpu::Cpu;
 use crate::error::Result;
 use crate::tensor::Buffer;
-use batch::Shape;
 use bits::Stream;
 use entropy::Group;
 use header::Frame;
 use kernels::Kernels;
 use layout::Layout;
 use part::Part;
+use shape::Shape;
 use std::sync::{Arc, OnceLock};
 use tables::Tables;
 
@@ -69,10 +76,10 @@ impl Prepared {
         self.frame.orientation
     }
 
-    /// Whether it is one for a GPU: one thread decodes at most `most` pixels of it, in the whole picture or
-    /// between two restart markers, and never more than 4,096.
+    /// Whether it is one for a GPU that takes at most `most` pixels, in the whole picture or between two restart
+    /// markers: it has at most 4,194,304 in all.
     pub fn is_for_gpu(&self, most: u64) -> bool {
-        batch::serial(&self.layout) <= most.min(batch::SERIAL) && self.shape().is_some()
+        shape::serial(&self.layout) <= most && self.shape().is_some()
     }
 
     fn shape(&self) -> Option<&Shape> {

@@ -145,13 +145,18 @@ impl Submitter {
         }
         self.engine.count(|counts| &counts.own, own.len() as u64);
         let memory = laid_out.own_memory(slot);
-        let (entropy, idct, colour) = (own.entropy(memory), own.idct(memory), own.colour(memory));
+        let (idct, colour) = (own.idct(memory), own.colour(memory));
         // SAFETY: the tables were made for this memory, which has the lengths that the batch asked for and
         // is the slot's own, with no other work on it under way; files were uploaded, and each image's
         // place has room for it.
         unsafe {
             stream.fill(memory.scratch, 0, own.zeros_len())?;
-            stream.launch(Kernel::Entropy, &entropy.args, entropy.blocks, entropy.threads)?;
+            if let Some(entropy) = own.entropy(memory) {
+                stream.launch(Kernel::Entropy, &entropy.args, entropy.blocks, entropy.threads)?;
+            }
+            for step in own.subsequences(memory) {
+                stream.launch(Kernel::Subsequence, &step.args, step.blocks, step.threads)?;
+            }
             stream.launch(Kernel::Idct, &idct.args, idct.blocks, idct.threads)?;
             stream.launch(Kernel::Colour, &colour.args, colour.blocks, colour.threads)
         }
