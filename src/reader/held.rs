@@ -222,7 +222,8 @@ impl Drop for Addresses {
         let torn = self.torn.get_mut().unwrap_or_else(PoisonError::into_inner);
         torn.sort_by_key(|range| range.start);
         let mut from = 0;
-        for range in torn.drain(..).chain([self.bytes..self.bytes]) {
+        let end = self.bytes..self.bytes;
+        for range in torn.drain(..).chain(std::iter::once(end)) {
             if from < range.start {
                 // SAFETY: these were set aside by `of` and are still, whoever copied from them has borrowed
                 // `self`, and nothing else refers to them.
