@@ -2,10 +2,7 @@
 
 // A group's 64 vectors go through memory for want of registers: of sixteen lanes, twice as much of it, which
 // costs more than half as many instructions save.
-#if FB_LANES == 16
-#undef FB_LANES
-#define FB_LANES 8
-#endif
+#define FB_FEW_LANES
 #include "idct.cuh"
 
 namespace FB_LEVEL {

@@ -45,7 +45,12 @@ typedef double f64;
 #define FB_GATHERS
 #endif
 
-// Given on the command line: FB_LEVEL, the namespace; FB_LANES, floats in a vector register.
+// Given on the command line: FB_LEVEL, the namespace; FB_LANES, floats in a vector register, of which a
+// kernel that says FB_FEW_LANES before it includes this has at most eight.
+#if defined(FB_FEW_LANES) && FB_LANES == 16
+#undef FB_LANES
+#define FB_LANES 8
+#endif
 // Shorts in a register of at most 32 bytes: a row of a small image fills no longer one.
 #define FB_PAIRS (FB_LANES > 8 ? 16 : 2 * FB_LANES)
 #define FB_FN static inline __attribute__((always_inline))
