@@ -5,9 +5,9 @@ use super::bits;
 
 /// What one thread decodes, and how long restart intervals are cut.
 ///
-/// A thread takes some 0.2 us a byte, and all wait for the last. Subsequences need the time of some rounds, each
+/// A thread takes some 0.12 us a byte, and all wait for the last. Subsequences need the time of some rounds, each
 /// as long as one of them takes, and three times the work; so small pictures and short intervals are not cut: what
-/// 2,048 bytes take are some six rounds and their launches.
+/// 2,048 bytes take is some eight rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cutting {
     /// Bytes that one thread decodes from a picture's or interval's start, at most.
