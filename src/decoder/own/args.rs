@@ -2,9 +2,7 @@
 //!
 //! Pointers are numbers, since they are of the host or of a GPU.
 
-use super::entropy::ZIGZAG_PLACES;
-use super::layout;
-use super::tables::BITS;
+use super::group::PLACES;
 use bytemuck::{Pod, Zeroable};
 
 /// `EntropyArgs` of `kernels/entropy.cu`.
@@ -69,18 +67,10 @@ pub(super) struct Interval {
 #[derive(Debug, Clone, Copy, Default, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Slots {
-    component: u32,
-    first: u32,
-    across: u32,
-    down: u32,
-}
-
-impl Slots {
-    pub(super) fn of(slots: &layout::Slots) -> Self {
-        let &layout::Slots { component, first, across, down, .. } = slots;
-        let [component, first, across, down] = [component, first, across, down].map(|n| n as u32);
-        Slots { component, first, across, down }
-    }
+    pub(super) component: u32,
+    pub(super) first: u32,
+    pub(super) across: u32,
+    pub(super) down: u32,
 }
 
 /// Blocks of an MCU, at most: four of luma and one of each chroma component.
@@ -104,8 +94,11 @@ pub(super) struct Form {
 
 impl Form {
     /// [`Form::places`] of every picture.
-    pub(super) const PLACES: [u16; 64] = ZIGZAG_PLACES;
+    pub(super) const PLACES: [u16; 64] = *PLACES.first_chunk().expect("more of them");
 }
+
+/// Bits of a look-up's index. Codes and values that together are longer go through [`Huffman::resolve`](super::tables::Huffman::resolve).
+pub(super) const BITS: u32 = 10;
 
 /// `Codes` of `kernels/entropy.cuh`.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -171,7 +164,7 @@ pub(super) struct Picture {
     pub(super) columns: [i32; 2],
     pub(super) top: i32,
     pub(super) rows: [i32; 2],
-    /// A [`Chroma`](super::kernels::Chroma).
+    /// A [`Chroma`](super::part::Chroma).
     pub(super) chroma: u32,
 }
 

@@ -1,7 +1,8 @@
 //! A picture, or a window of it, in bands of whole MCU rows: bits to coefficients, to samples, to pixels.
 
 use super::Own;
-use super::entropy::{Codes, Cursor, Group};
+use super::entropy::{Codes, Cursor};
+use super::group::Group;
 use super::header::{Component, Frame};
 use super::kernels::Band;
 use super::layout::Layout;

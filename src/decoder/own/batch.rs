@@ -7,7 +7,7 @@
 use super::Prepared;
 use super::args::{Interval, Picture, Run, Scan};
 use super::cut::{Cutting, Start, Way};
-use super::entropy::Group;
+use super::group::Group;
 use super::pool::{Piece, Pool};
 use super::shape::Shape;
 use bytemuck::bytes_of;

@@ -1,33 +1,13 @@
 //! Entropy-coded bits to coefficients, in groups of blocks as the kernels take them.
 
+use super::args::BITS;
 use super::bits::{Bits, Stream};
-use super::header::ZIGZAG;
+use super::group::{LANES, PLACES};
 use super::layout::{Layout, Slots};
-use super::tables::{BITS, Huffman, Pairs, pair};
-
-/// Blocks of a group: coefficient k of block b is at k * [`LANES`] + b.
-pub(super) const LANES: usize = 16;
-
-/// The coefficients of a group.
-pub(super) type Group = [i16; 64 * LANES];
+use super::tables::{Huffman, Pairs, pair};
 
 /// From the first coefficient of a lane to its last.
 const LANE: usize = 63 * LANES + 1;
-
-/// Where coefficient k, in zigzag order, of a group's first block is. Those behind the last are where it is,
-/// so that a run that leaves the block needs no check before it is stored.
-const PLACES: [u16; 128] = {
-    let mut places = [0; 128];
-    let mut k = 0;
-    while k < 128 {
-        places[k] = ZIGZAG[if k < 64 { k } else { 63 }] as u16 * LANES as u16;
-        k += 1;
-    }
-    places
-};
-
-/// The places of a block's coefficients, in zigzag order.
-pub(super) const ZIGZAG_PLACES: [u16; 64] = *PLACES.first_chunk().expect("more of them");
 
 /// Look-ups that the bits of one refill are enough for.
 const AT_ONCE: u32 = Bits::HELD / BITS;

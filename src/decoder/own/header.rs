@@ -2,16 +2,10 @@
 //!
 //! Anything else is `None`: libjpeg-turbo decides what to make of it.
 
+use super::group::ZIGZAG;
 use super::tables::{Class, Huffman, Tables};
 use crate::decoder::{Orientation, jpeg_header};
 use std::sync::Arc;
-
-/// Zigzag order: where coefficient k lies, rows of eight.
-pub(super) const ZIGZAG: [u8; 64] = [
-    0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20,
-    13, 6, 7, 14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59,
-    52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
-];
 
 /// libjpeg takes no longer side.
 const MOST_SIDE: u32 = 65500;

@@ -2,74 +2,13 @@
 #![allow(unsafe_code)]
 
 use super::args::{ColourArgs, IdctArgs, Picture, Run};
-use super::entropy::{Group, LANES};
+use super::group::{Group, LANES, Places};
 use super::layout::{Layout, Plane};
 use super::part::{Part, ranges};
 use crate::decoder::Region;
 use crate::device::Kernel;
 use crate::device::cpu::Cpu;
 use std::ops::Range;
-
-/// Where the blocks of groups go.
-pub(super) struct Places {
-    /// Of each block's first sample.
-    pub(super) at: Vec<i32>,
-    pub(super) stride: i32,
-    /// Samples of a block's row and column: 8, 4, 2 or 1.
-    pub(super) side: u32,
-    /// Blocks 2k and 2k + 1 of a group lie beside each other.
-    pub(super) paired: bool,
-    /// Bytes of planes that hold them all.
-    reach: usize,
-}
-
-impl Places {
-    /// Rows of samples are `stride` bytes apart.
-    pub(super) fn new(
-        at: impl Iterator<Item = usize>,
-        stride: usize,
-        side: usize,
-        paired: bool,
-    ) -> Self {
-        assert!(matches!(side, 1 | 2 | 4 | 8));
-        let at: Vec<usize> = at.collect();
-        let pairs = || at.as_chunks::<2>().0.iter();
-        assert!(!paired || pairs().all(|[one, two]| one + side == *two));
-        let reach = at.iter().max().map_or(0, |most| most + (side - 1) * stride + side);
-        // Planes of some gigabytes would hold more than the widest picture has.
-        let number = |n: usize| i32::try_from(n).expect("a band's planes are small");
-        number(reach);
-        let stride = number(stride);
-        let at = at.into_iter().map(number).collect();
-        Places { at, stride, side: side as u32, paired, reach }
-    }
-}
-
-/// How chroma is stored, and whether it is interpolated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u32)]
-pub(super) enum Chroma {
-    None,
-    Full,
-    HalfX,
-    HalfY,
-    HalfXy,
-    RepeatX,
-    RepeatXy,
-    RepeatY,
-}
-
-impl Chroma {
-    /// Whether a pixel is made of samples of two columns.
-    pub(super) fn mixes_columns(self) -> bool {
-        matches!(self, Chroma::HalfX | Chroma::HalfXy)
-    }
-
-    /// Whether a pixel is made of samples of two rows.
-    pub(super) fn mixes_rows(self) -> bool {
-        matches!(self, Chroma::HalfY | Chroma::HalfXy)
-    }
-}
 
 /// The rows of luma that planes hold.
 pub(super) struct Band {
@@ -99,7 +38,7 @@ impl Kernels {
     ) -> bool {
         assert!(groups.len() == slots.div_ceil(LANES) && slots > 0);
         assert!(last.len() == groups.len() && groups.len() * LANES <= places.at.len());
-        assert!(factors.len() == size_of::<Group>() && places.reach <= planes.len());
+        assert!(factors.len() == size_of::<Group>() && places.reach() <= planes.len());
         let mut doubt = 0_u32;
         let run = Run {
             coefficients: groups.as_ptr() as u64,
@@ -222,7 +161,7 @@ mod tests {
         for group in &mut groups {
             for lane in 0..LANES {
                 let most = sum / (last as i32 + 1);
-                for &at in &super::super::header::ZIGZAG[..=last] {
+                for &at in &super::super::group::ZIGZAG[..=last] {
                     let value = draw(state) as i32 % (2 * most + 1) - most;
                     group[usize::from(at) * LANES + lane] = value as i16;
                 }
@@ -252,7 +191,7 @@ mod tests {
                 let (n, lasts, run_of) = (N as u32, [last as u8; N], [0_u32; N]);
                 let blocks = (n * LANES as u32).div_ceil(THREADS);
                 let (sure, planes) = always_the_same(Kernel::Idct, blocks, |launch| {
-                    let (mut planes, mut doubt) = (vec![7_u8; places.reach + 8], 0_u32);
+                    let (mut planes, mut doubt) = (vec![7_u8; places.reach() + 8], 0_u32);
                     let run = Run {
                         coefficients: groups.as_ptr() as u64,
                         quantisation: factors.as_ptr() as u64,
@@ -281,7 +220,7 @@ mod tests {
                 });
                 // The first coefficient alone is never so loud.
                 assert_eq!(sure, sum < 60_000 || side == 1, "{side} {last} {sum}");
-                assert!(!sure || planes[places.reach..] == [7; 8]);
+                assert!(!sure || planes[places.reach()..] == [7; 8]);
                 // Nothing between the blocks' rows.
                 let untouched = planes.iter().filter(|&&v| v == 7).count();
                 assert!(!sure || untouched >= planes.len() - N * LANES * side * side);
@@ -291,7 +230,7 @@ mod tests {
 
     #[test]
     fn colour_is_the_same_everywhere() {
-        use Chroma::*;
+        use super::super::part::Chroma::*;
         let mut state = 2;
         let halves = [(None, 1, 1), (Full, 1, 1), (HalfX, 2, 1), (HalfY, 1, 2), (HalfXy, 2, 2)];
         let repeats = [(RepeatX, 2, 1), (RepeatXy, 2, 2), (RepeatY, 1, 2)];

@@ -3,7 +3,7 @@
 use super::args::{ColourArgs, EntropyArgs, IdctArgs, SubsequenceArgs};
 use super::batch::{Batch, Entry, Memory};
 use super::cut::Step;
-use super::entropy::LANES;
+use super::group::LANES;
 
 /// Multiprocessors of a large GPU. Where threads are few, each gets some of them.
 const PROCESSORS: u32 = 128;

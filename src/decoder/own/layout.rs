@@ -5,9 +5,8 @@
 //! sixteen: then a group's blocks lie beside each other in a plane, or are short rows below each other. A small
 //! picture is one band, and one group holds several of its rows, or the blocks of both chroma components.
 
-use super::entropy::LANES;
+use super::group::{LANES, Places};
 use super::header::Frame;
-use super::kernels::Places;
 use super::part::Part;
 use crate::tensor::Buffer;
 use std::ops::Range;

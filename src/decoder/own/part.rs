@@ -1,9 +1,34 @@
 //! What has to be decoded for a window of a picture: MCUs, and samples a block.
 
 use super::header::Frame;
-use super::kernels::Chroma;
 use crate::decoder::{Region, Scale};
 use std::ops::Range;
+
+/// How chroma is stored, and whether it is interpolated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Chroma {
+    None,
+    Full,
+    HalfX,
+    HalfY,
+    HalfXy,
+    RepeatX,
+    RepeatXy,
+    RepeatY,
+}
+
+impl Chroma {
+    /// Whether a pixel is made of samples of two columns.
+    pub(super) fn mixes_columns(self) -> bool {
+        matches!(self, Chroma::HalfX | Chroma::HalfXy)
+    }
+
+    /// Whether a pixel is made of samples of two rows.
+    pub(super) fn mixes_rows(self) -> bool {
+        matches!(self, Chroma::HalfY | Chroma::HalfXy)
+    }
+}
 
 /// What a window needs of a picture at a scale.
 pub(super) struct Part {

@@ -2,7 +2,7 @@
 
 use super::args::{Form, MOST_BLOCKS, Picture, Slots};
 use super::header::Frame;
-use super::layout::Layout;
+use super::layout::{self, Layout};
 use super::part::Part;
 use super::pool::Piece;
 use crate::decoder::{Region, Scale};
@@ -37,7 +37,7 @@ impl Shape {
         let interval = layout.interval.min(mcus);
         let mut slots = [Slots::default(); MOST_BLOCKS];
         for (slot, block) in slots.iter_mut().zip(&layout.blocks) {
-            *slot = Slots::of(block);
+            *slot = slots_of(block);
         }
         let form = Form {
             dc: [0; 3],
@@ -93,4 +93,10 @@ pub(super) fn serial(layout: &Layout) -> u64 {
     let ((width, height), (h, v)) = (layout.part.size, layout.part.halved);
     let interval = u64::from(layout.interval) * (64 * h * v) as u64;
     interval.min(width as u64 * height as u64)
+}
+
+fn slots_of(slots: &layout::Slots) -> Slots {
+    let &layout::Slots { component, first, across, down, .. } = slots;
+    let [component, first, across, down] = [component, first, across, down].map(|n| n as u32);
+    Slots { component, first, across, down }
 }

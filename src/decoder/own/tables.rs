@@ -1,12 +1,9 @@
 //! Huffman codes as look-ups that yield a whole coefficient: how far to go on, its value, and the bits of
 //! code and value together.
 
-use super::args::Codes;
+use super::args::{BITS, Codes};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-
-/// Bits of a look-up's index. Codes and values that together are longer go through [`Huffman::resolve`].
-pub(super) const BITS: u32 = 10;
 
 /// What kind of values a code is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::args::{Interval, Run, Scan};
 use super::batch::{Batch, Entry, Memory, Placed, Tables};
 use super::cut::Way;
-use super::entropy::{Group, LANES};
+use super::group::{Group, LANES};
 use super::layout::Layout;
 use super::shape::Shape;
 use bytemuck::{Pod, bytes_of};
