@@ -10,6 +10,9 @@ const HARDLY: f64 = 0.1;
 /// Bytes from the disk for an image from which on it is the disk that is read, not memory. Of packed
 /// files it is less than a page.
 const FETCHED: u64 = 400;
+/// The same where the threads were off the processors for much of their time: that the disk has so little for
+/// an image may be where files lie, and what they hold is in memory.
+const FOUND: u64 = 40;
 
 /// What the epochs took, in sum.
 pub(super) struct Work {
@@ -110,8 +113,8 @@ impl Work {
         self.used.processor / self.seconds
     }
 
-    /// Whether the threads got clearly less of the processors than they would have taken.
-    fn others_work(&self) -> bool {
+    /// Whether the threads had clearly less of the processors than they would have taken.
+    fn stalled(&self) -> bool {
         let busy: u64 = self.stages().iter().map(|stage| stage.ns).sum();
         // In a short epoch they are idle for much of it, which is nobody's fault.
         let busy = busy as f64 / 1e9 / self.seconds;
@@ -120,7 +123,8 @@ impl Work {
 
     /// `None`: where it cannot be told, since a GPU does part of the work.
     pub(super) fn limit(&self) -> Option<Limit> {
-        let from_disk = self.used.disk.is_some_and(|bytes| bytes > self.images as u64 * FETCHED);
+        let least = if self.stalled() { FOUND } else { FETCHED };
+        let from_disk = self.used.disk.is_some_and(|bytes| bytes > self.images as u64 * least);
         if self.wait_share() < HARDLY {
             Some(Limit::Consumer)
         } else if !self.on_cpu {
@@ -137,7 +141,7 @@ impl Work {
         let (stage, Some(limit)) = (self.largest(), self.limit()) else { return String::new() };
         let share = 100.0 * self.share(stage);
         let mut text = format!("{}: {share:.0}%, limited by {limit}", stage.name);
-        if limit == Limit::Cores && self.others_work() {
+        if limit == Limit::Cores && self.stalled() {
             text += ", which other work on this machine takes a part of";
         }
         text += "\n";
@@ -218,6 +222,11 @@ mod tests {
         cold.stats.read_ns = 10_000_000_000;
         assert_eq!(cold.limit(), Some(Limit::Cores));
         cold.used.disk = Some(4096 * 200_000);
+        assert_eq!(cold.limit(), Some(Limit::Disk));
+        // Names and places of files come from it, too.
+        cold.used.disk = Some(180 * 200_000);
+        assert_eq!(cold.limit(), Some(Limit::Cores));
+        cold.used.processor = 0.3;
         assert_eq!(cold.limit(), Some(Limit::Disk));
         // A stage that waits for the disk is not the largest: threads are busy elsewhere.
         cold.stats.read_ns = 1_000_000_000;
