@@ -168,10 +168,17 @@ template <class T, i32 SIDE> FB_FN bool reconstruct(const Blocks& b, u32 last) {
     }
   }
   if constexpr (SIDE > 1) {
-    // Diagonals 0 to 3 end with coefficient 9.
+    // Diagonals 0 to 3 end with coefficient 9, diagonals 0 to 5 with coefficient 20. For the latter a thread of a
+    // GPU has no registers left, and its neighbours would wait.
     if (last <= 9 && !any(dequantise<T, SIDE, 4>(b, x) > SURE)) {
       transform_blocks<T, SIDE, 4, false>(b, x);
       return true;
+    }
+    if constexpr (T::lanes > 1) {
+      if (last <= 20 && !any(dequantise<T, SIDE, 6>(b, x) > SURE)) {
+        transform_blocks<T, SIDE, 6, false>(b, x);
+        return true;
+      }
     }
     V sum = dequantise<T, SIDE, 8>(b, x);
     if (!any(sum > SURE)) {
