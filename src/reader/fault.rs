@@ -88,6 +88,7 @@ impl Watch {
         COPYING.set(ptr::null());
         // Zeros may be those that another thread's fault has put here. It has noted that before it
         // asked the system for them, so whoever reads one of them finds the note behind this fence.
+        // Where each copy has a watch of its own the note is not shared, and whoever made it looks at the end.
         fence(Ordering::Acquire);
         match end > self.left.load(Ordering::Relaxed) {
             true => Err(Gone),
